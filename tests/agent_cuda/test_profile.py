@@ -128,15 +128,14 @@ def test_calls_of_cuda_bound_the_recording(profile: Profile) -> None:
     "flags", [("-c", "cudaProfilerApi"), ("--duration", "1")], ids=["range", "duration"]
 )
 def test_a_program_is_not_ended_before_its_device_work_is_written(
-    profile: Profile, tmp_path: Path, flags: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    profile: Profile, flags: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    synchronized = tmp_path / "synchronized"
-    monkeypatch.setenv("FAKE_SYNCHRONIZED", str(synchronized))
+    # The device is not waited for by cuCtxSynchronize, with which the fake driver aborts.
+    monkeypatch.setenv("FAKE_WORK_MS", "1300")
     words = ("init", "start", "launch", 7, "stop", "sleep", 30_000)
     trace = profile(*words, flags=flags)
     assert len(trace["kernel"]) == 7
     assert trace.meta.lost == {}
-    assert synchronized.exists()
 
 
 def test_what_a_killed_program_launched_last_is_told(profile: Profile) -> None:

@@ -153,6 +153,10 @@ def test_a_process_is_attached_to_again_and_again(shell: Shell) -> None:
         assert len(shell.recorded(f"run{number}")["kernel"]) > 20
         wait_until(lambda: len([*threads.iterdir()]) == 1)  # nothing of ours is left
     assert process.poll() is None
+    # They can hang a program with graphs that were made before. The fake has two devices.
+    assert (shell.count("on 10"), shell.count("on 22")) == (3, 0)
+    warnings = " ".join(shell.recorded("run0").meta.warnings)
+    assert "copies between GPUs are not recorded" in warnings
 
 
 def test_a_recording_ends_while_the_program_exits(shell: Shell, cuda: Any) -> None:

@@ -151,10 +151,9 @@ def test_what_is_not_complete_is_not_forced(share):
     assert held[0] + held[1] == 5
 
 
-def test_the_work_that_is_under_way_is_waited_for_before_the_end(share, tmp_path):
-    synchronized = tmp_path / "synchronized"
-    share("init", "launch", 1, "detach_cuda", environment={"FAKE_SYNCHRONIZED": str(synchronized)})
-    assert synchronized.exists()
+def test_the_work_that_is_under_way_is_waited_for_before_the_end(share):
+    folder = share("init", "launch", 1, "detach_cuda", environment={"FAKE_WORK_MS": "300"})
+    assert len(logs.found(folder, logs.KERNEL)) == 1
 
 
 @pytest.mark.parametrize(("held", "given"), [([], (6, 0)), (["hold"], (0, 6))])

@@ -79,12 +79,8 @@ EXPORT int cuCtxPushCurrent_v2(void* context) {
   return 0;
 }
 
-// Work ends when it is waited for: the file that FAKE_SYNCHRONIZED names tells of it.
-EXPORT int cuCtxSynchronize() {
-  const char* path = std::getenv("FAKE_SYNCHRONIZED");
-  if (path != nullptr && current() != nullptr) std::fclose(std::fopen(path, "a"));
-  return current() == nullptr ? kInvalidValue : 0;
-}
+// Invalidates a capture that any thread has begun, as the real one does: the agent may not call it.
+EXPORT int cuCtxSynchronize() { std::abort(); }
 
 EXPORT int cuCtxPopCurrent_v2(void** context) {
   *context = current();

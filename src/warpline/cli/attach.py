@@ -45,8 +45,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = (
         "Recording ends after --duration or --steps, with Ctrl-C, or with the program, which goes"
         " on. NVTX ranges are recorded, too; domains and strings that the program registered"
-        " before are not known. A program that starts up, exits, or uses CUDA graphs may fail when"
-        " it is attached to: docs/attaching.md. Use warpline launch where it must not."
+        " before are not known. In rare cases a program that uses a GPU crashes when it is attached"
+        " to: docs/attaching.md. Use warpline profile where it must not."
     )
     parser.add_argument("pid", nargs="?", metavar="PID", help=SUPPRESS)
     running.add_flags(parser, sessions.ATTACH.flags)

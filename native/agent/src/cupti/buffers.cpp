@@ -59,6 +59,11 @@ std::uint8_t* BufferPool::take(std::size_t& bytes) noexcept {
   return buffer;
 }
 
+std::size_t BufferPool::lent() noexcept {
+  const Lock lock(lock_);
+  return lent_;
+}
+
 void BufferPool::give_back(std::uint8_t* buffer, std::size_t bytes) noexcept {
   std::memset(buffer, 0, bytes);
   const Lock lock(lock_);

@@ -24,6 +24,9 @@ class BufferPool {
   // Lends a zeroed buffer and returns its size, or null at the limit. Any thread.
   std::uint8_t* take(std::size_t& bytes) noexcept;
 
+  // Returns how many buffers are lent. Any thread.
+  std::size_t lent() noexcept;
+
   // Takes back a buffer of `bytes` bytes and clears it. Any thread, not time-critical.
   void give_back(std::uint8_t* buffer, std::size_t bytes) noexcept;
 

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include "counters/counting.h"
 #include "cupti/buffers.h"
@@ -45,6 +46,9 @@ constexpr std::int64_t kExitPatienceNs = 2'000'000'000;  // for a recording that
 constexpr std::int64_t kFirstFlushNs = 100'000'000;  // then twice as long each time, to flush_ms
 constexpr std::int64_t kWaitFlushNs = 50'000'000;    // a call that waited asks for one no sooner
 constexpr std::int64_t kSettledNs = 100'000'000;    // so long after a sample CUPTI may be detached
+constexpr std::int64_t kDrainNs = 4'000'000'000;    // for work under way; below _DRAIN_S of the launchers
+constexpr std::int64_t kLeaveNs = 1'000'000'000;    // the same, at the end of a recording that was not drained
+constexpr long kLookNs = 2'000'000;                  // how often work under way is looked for
 constexpr std::size_t kReadyBuffers = 2;             // as many threads may begin to launch at once
 constexpr int kInjected = 1;                         // what the driver expects of an injection
 
@@ -55,6 +59,8 @@ struct Tracing {
   cupti::Subscriber subscriber = nullptr;
   Session* session = nullptr;
   bool is_begun = false;
+  bool is_late = false;               // the program may have made graphs before
+  bool is_drained = false;            // nothing is recorded any more
   bool is_recording = false;          // kinds are on
   bool records_calls = false;         // callbacks that are on, with the next
   WatchedCalls watched;
@@ -152,9 +158,10 @@ bool keeps_kind_on(const Tracing& t, cupti::Kind kind) noexcept {
 
 // Graph-level tracing, copies and peer copies at the same time make a program that updates its graphs
 // crash with CUDA_ERROR_ILLEGAL_ADDRESS or LAUNCH_FAILED (CUPTI 13.0.1, driver 580, H100; docs/harm.md).
-// Without any one of them, it does not.
+// Without any one of them, it does not. And kernels and peer copies make the driver hang in the launch of a graph that
+// was made before they were turned on, after some 7,000 launches (the same; docs/attaching.md).
 bool is_left_out(const Tracing& t, cupti::Kind kind) noexcept {
-  return kind == cupti::Kind::kMemcpyPeer && (t.collects & raw::kCollectsGraphs) != 0;
+  return kind == cupti::Kind::kMemcpyPeer && (t.is_late || (t.collects & raw::kCollectsGraphs) != 0);
 }
 
 bool is_asked_for(const Tracing& t, const KindChoice& choice) noexcept {
@@ -477,10 +484,29 @@ void tell_drain(const Tracing& t, raw::DrainState state) noexcept {
   agent::tell_drain(*t.session->control, g_process->slot, state);
 }
 
-// Brings all that was recorded into the logs: the program is about to be ended.
-void drain(const Tracing& t) noexcept {
-  wait_for_device_work();
-  flush(0);
+// With all kinds off: returns once CUPTI has handed over what is under way on the device. The device is not waited for:
+// cuCtxSynchronize invalidates a capture of a graph that any thread has begun, in all modes of capture (CUDA 13.0).
+void settle(std::int64_t patience_ns) noexcept {
+  const std::int64_t until_ns = now_ns() + patience_ns;
+  while (true) {
+    flush(0);
+    if (g_pool.lent() == 0) return;
+    if (now_ns() >= until_ns || g_is_over.load(std::memory_order_acquire)) return;
+    const timespec a_while{0, kLookNs};
+    nanosleep(&a_while, nullptr);
+  }
+}
+
+// Ends recording, and brings all that was recorded into the logs.
+void drain(Tracing& t) noexcept {
+  {
+    const Lock lock(g_lock);
+    t.is_drained = true;
+    set_recording(t, false);
+    follow_calls(t);
+  }
+  // Graphs go on being traced, see keeps_kind_on: there may always be one under way.
+  settle(t.traces_graphs ? kLeaveNs : kDrainNs);
   flush(cupti::kFlushForced);
   flush_sampling();
   tell_drain(t, raw::DrainState::kDrained);
@@ -513,16 +539,14 @@ void leave(const Tracing& t) noexcept {
 
 // ---- the watcher
 
-// The watcher, which calls no CUDA otherwise. What is on the device from the sample ends first: CUPTI
-// must not be detached from under it.
+// What is on the device from the sample ends first: CUPTI must not be detached from under it.
 void detach_if_due() noexcept {
   {
     const Lock lock(g_lock);
     if (!is_detach_due(tracing())) return;
   }
-  wait_for_device_work();
   flush(0);
-  flush(cupti::kFlushForced);
+  if (g_pool.lent() != 0) return;
   const Lock lock(g_lock);
   if (is_detach_due(tracing())) detach(tracing());
 }
@@ -606,25 +630,25 @@ void end_watching() noexcept {
 }
 
 // Runs before the handlers that CUDA has registered earlier. Nothing is turned off: other handlers
-// may still use CUDA, and this one must not wait for them. From here on no thread of ours may call
+// may still use CUDA, and this one must not wait for them. When it returns no thread of ours may call
 // CUPTI, which reads what those handlers free: a thread that begins or ends a recording just now gets
 // some time for it, and none begins or ends one later.
 void end_at_exit() {
-  if (is_fork_of_traced()) return;
-  if (is_traced()) {
-    end_watching();
-    end_counting(true);
-    end_sampling(true);
-  }
+  if (is_fork_of_traced() || g_is_over.load(std::memory_order_acquire)) return;
   const timespec until = in_ns(read_clock_ns(CLOCK_REALTIME) + kExitPatienceNs);
   const bool is_locked = pthread_mutex_timedlock(&g_lock, &until) == 0;
-  if (is_traced()) {
-    flush(cupti::kFlushForced);
-    tell_drain(tracing(), raw::DrainState::kDrained);
-  }
   g_is_over.store(true, std::memory_order_release);
   if (is_locked) pthread_mutex_unlock(&g_lock);
+  if (!is_traced()) return;
+  end_watching();
+  end_counting(true);
+  end_sampling(true);
+  flush(cupti::kFlushForced);
+  tell_drain(tracing(), raw::DrainState::kDrained);
 }
+
+// The last that is registered runs first, and is the one that acts.
+void end_tracing_at_exit() { static_cast<void>(std::atexit(end_at_exit)); }
 
 bool is_traced_for(const Session* session) noexcept {
   const Lock lock(g_lock);
@@ -675,6 +699,13 @@ void settle_graph_level(const Tracing& t, CudaConfig& config, bool is_late) {
   }
 }
 
+// See is_left_out.
+void tell_left_out(const CudaConfig& config, bool is_late) {
+  if (!is_late || !config.copies || active_devices() < 2) return;
+  note(raw::CudaNote::kDoubt,
+       "copies between GPUs are not recorded, because CUDA was initialized before profiling started");
+}
+
 // Graph level or node level is one setting for all profilers that share CUPTI, made by the first.
 void share_graphs(const Tracing& t, CudaConfig& config, bool is_late, const std::string& other) {
   const bool are_whole = are_graphs_whole(t.library, t.subscriber);
@@ -704,8 +735,11 @@ int begin(Tracing& t, Session& session, bool is_late) {
     return ENOTSUP;
   }
   tell_library(t.library);
+  tell_left_out(config, is_late);
   if (t.library.is_shared) share_graphs(t, config, is_late, name_of_other(other));
   t.session = &session;
+  t.is_late = is_late;
+  t.is_drained = false;
   t.collects = wanted(config);
   t.told_failed = 0;
   const bool filters_kernels = keeps_kind_on(t, cupti::Kind::kConcurrentKernel);
@@ -725,6 +759,9 @@ int begin(Tracing& t, Session& session, bool is_late) {
     t.library.functions.unsubscribe(t.subscriber);
     return ENOTSUP;
   }
+  static bool has_registered = false;
+  const bool has_begun_before = std::exchange(has_registered, true);
+  if (!has_begun_before) end_tracing_at_exit();  // the program may exit just now
   write_clock(t.library.functions, true);
   t.can_detach = can_detach(t);
   t.detach_ns = shortest_detached_ns(t, config, is_late);
@@ -744,8 +781,8 @@ int begin(Tracing& t, Session& session, bool is_late) {
   begin_sampling(session, t.library, t.subscriber, is_late);  // no kind can be turned on after it
   t.is_watcher_running = start_watcher(config.flush_ms);
   if (t.is_watcher_running) tell_drain(t, raw::DrainState::kHolding);
-  static const int registered = std::atexit(end_at_exit);
-  static_cast<void>(registered);
+  // Again, now that CUPTI may have registered its own.
+  if (!has_begun_before) end_tracing_at_exit();
   return 0;
 }
 
@@ -778,7 +815,7 @@ void end_cuda_tracing() noexcept {
   end_launch_watch();
   set_recording(t, false);
   follow_calls(t);
-  if (t.library.is_shared) wait_for_device_work();  // as nothing can be forced then
+  settle(kLeaveNs);
   flush(cupti::kFlushForced);
   // A graph that was made while graphs were traced may be launched again, in another session, too.
   if (t.traces_graphs && !has_met_graph()) {
@@ -797,8 +834,8 @@ void follow_recording_state() noexcept {
   const timespec until = in_ns(read_clock_ns(CLOCK_REALTIME) + kPatienceNs);
   if (pthread_mutex_timedlock(&g_lock, &until) != 0) return;
   Tracing& t = tracing();
-  if (t.is_begun) {
-    set_recording(t, is_wanted_now(t.session));
+  if (t.is_begun && !g_is_over.load(std::memory_order_acquire)) {
+    set_recording(t, !t.is_drained && is_wanted_now(t.session));
     follow_calls(t);
   }
   pthread_mutex_unlock(&g_lock);
@@ -833,6 +870,7 @@ WL_EXPORT int InitializeInjection(void) {
     add(session->control->cuda_bound);
     begin_cuda_tracing(false);
   }
+  cuda_comes();
   if (is_standing()) follow_by_thread(is_wanted);
   return kInjected;
 }

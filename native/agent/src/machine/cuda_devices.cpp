@@ -9,7 +9,6 @@ namespace {
 constexpr int kPciBus = 33;
 constexpr int kPciDevice = 34;
 constexpr int kPciDomain = 50;
-constexpr int kRelaxed = 2;  // mode of capture
 
 }  // namespace
 
@@ -29,31 +28,25 @@ std::uint64_t pci_location(std::uint32_t device) noexcept {
          std::uint64_t{static_cast<std::uint16_t>(place)} << 48;
 }
 
-void wait_for_device_work() noexcept {
+int active_devices() noexcept {
   const Driver driver;
-  // Else a capture of a graph that another thread has begun would be spoilt.
-  int capture_mode = kRelaxed;
-  driver.call("cuThreadExchangeStreamCaptureMode", &capture_mode);
   int count = 0;
+  int active = 0;
   driver.call("cuDeviceGetCount", &count);
   for (int device = 0; device < count; ++device) {
     unsigned flags = 0;
     int is_active = 0;
     driver.call("cuDevicePrimaryCtxGetState", device, &flags, &is_active);
-    void* context = nullptr;
-    if (is_active == 0 || !driver.call("cuDevicePrimaryCtxRetain", &context, device)) continue;
-    if (driver.call("cuCtxPushCurrent_v2", context)) {
-      driver.call("cuCtxSynchronize");
-      driver.call("cuCtxPopCurrent_v2", &context);
-    }
-    driver.call("cuDevicePrimaryCtxRelease_v2", device);
+    active += is_active;
   }
+  return active;
 }
 
 bool is_cuda_initialised() noexcept {
   const Driver driver;
   int count = 0;
-  return driver.call("cuDeviceGetCount", &count);
+  // The first may succeed before the initialization that is under way has ended, which the second waits for.
+  return driver.call("cuDeviceGetCount", &count) && driver.call("cuInit", 0u);
 }
 
 }  // namespace warpline::agent

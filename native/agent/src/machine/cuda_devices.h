@@ -31,11 +31,10 @@ struct CudaDevice {
 // for it.
 std::uint64_t pci_location(std::uint32_t device) noexcept;
 
-// Waits until the work that was launched in the primary contexts of this process has ended; work in
-// other contexts is not waited for. May block forever, as the work may.
-void wait_for_device_work() noexcept;
+// Returns how many devices have a primary context that is in use.
+int active_devices() noexcept;
 
-// Whether the driver is loaded and initialized by the program.
+// Whether the driver is loaded and initialized by the program. Waits for another thread that is initializing it.
 bool is_cuda_initialised() noexcept;
 
 }  // namespace warpline::agent

@@ -19,6 +19,7 @@
 #include "cupti/tracing.h"
 #include "machine/cuda_devices.h"
 #include "nvtx/binding.h"
+#include "session/clock.h"
 #include "session/collector.h"
 #include "session/own_thread.h"
 #include "session/process.h"
@@ -31,8 +32,11 @@ namespace {
 constexpr std::size_t kPagePathBytes = raw::kStandingFolderBytes + 16;
 // While a session waits for the program to initialize CUDA or to load libraries, how often that is looked at.
 constexpr long kLookNs = 100'000'000;
+constexpr std::int64_t kTakeUpNs = 1'000'000'000;
+constexpr std::int64_t kNotYet = -1;
 
 std::atomic<std::uint32_t> g_cuda_of{0};   // the number for which CUDA is traced
+std::atomic<std::int64_t> g_cuda_from_ns{0};  // when CUDA was seen to be initialized; 0: before
 std::atomic<bool> g_is_late{false};  // the program may have looked for a tool before this library was there
 
 bool page_path_of(const char* folder, char (&path)[kPagePathBytes]) noexcept {
@@ -100,12 +104,23 @@ void wait_for_change(raw::StandingPage& page, std::uint32_t number, bool is_to_l
   syscall(SYS_futex, &page.number, FUTEX_WAIT, number, is_to_look ? &a_while : nullptr, nullptr, 0);
 }
 
+// Whether CUDA is initialized, and no longer being taken up by libraries: CUPTI that begins in the midst of that can
+// leave a lock of the driver locked for ever (XLA, driver 580).
+bool is_cuda_settled() noexcept {
+  if (!is_cuda_initialised()) {
+    g_cuda_from_ns.store(kNotYet);
+    return false;
+  }
+  if (g_cuda_from_ns.load() == kNotYet) g_cuda_from_ns.store(now_ns());
+  return now_ns() - g_cuda_from_ns.load() >= kTakeUpNs;
+}
+
 // Returns whether CUDA is still to be waited for.
 bool trace_cuda(const Session& session) noexcept {
   if (!session.config.cuda.is_on) return false;
   const std::uint32_t number = g_followed.load();
   if (g_cuda_of.load() == number) return false;
-  if (!is_cuda_initialised()) return true;
+  if (!is_cuda_settled()) return true;
   g_cuda_of.store(number);
   add(session.control->cuda_bound);
   begin_cuda_tracing(true);
@@ -203,6 +218,8 @@ void follow_announcement() noexcept {
   if (holds_process_lock() || g_process->is_followed_by_thread.load()) return;
   if (const Following mine; mine) follow();
 }
+
+void cuda_comes() noexcept { g_cuda_from_ns.store(now_ns()); }
 
 void follow_by_thread(bool is_cuda_traced) noexcept {
   if (is_cuda_traced) g_cuda_of.store(g_followed.load());

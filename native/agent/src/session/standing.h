@@ -45,6 +45,9 @@ inline void follow_if_announced() noexcept {
   if (number != g_followed.load(std::memory_order_relaxed)) [[unlikely]] follow_announcement();
 }
 
+// Notes that CUDA is being initialized: tracing that does not begin now begins some time later.
+void cuda_comes() noexcept;
+
 // From now on a thread of the agent's own follows, and traces CUDA, unless that is done for the session that
 // is attached now.
 void follow_by_thread(bool is_cuda_traced) noexcept;
