@@ -223,7 +223,7 @@ def violations(
     from axe_playwright_python.sync_playwright import Axe
 
     options = {"runOnly": rules, "resultTypes": ["violations"]}
-    if viewer.page.evaluate("typeof axe === 'undefined'"):  # half a megabyte of script, once per page
+    if viewer.page.evaluate("typeof axe === 'undefined'"):  # half a megabyte, once per page
         viewer.page.evaluate(Axe().axe_script)
     run = "([within, options]) => axe.run(within, options)"
     found = viewer.page.evaluate(run, [within, options])["violations"]
