@@ -4,7 +4,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?=
-NATIVE := $(shell find native -type f 2>/dev/null)
+# Without what Python keeps there: it is newer than an installation, which would be repeated.
+NATIVE := $(shell find native -type f -not -path '*/__pycache__/*' 2>/dev/null)
 BUILD_INPUTS := pyproject.toml $(NATIVE)
 # CI compiles modules when they are first imported: most never are.
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CI),--no-compile)

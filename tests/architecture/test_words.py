@@ -75,7 +75,9 @@ _WORDING = re.compile(
     re.DOTALL,
 )
 _LITERAL = re.compile(r'"(?:[^"\\\n]|\\.)*"')
-_PATTERN = re.compile("|".join(f"({words})" for words in RETIRED), re.IGNORECASE)
+# They begin where a word does, or at a digit: elsewhere none of them is tried.
+_ANY = "|".join(f"({words})" for words in RETIRED)
+_PATTERN = re.compile(rf"(?:\b|(?=\d %))(?:{_ANY})", re.IGNORECASE)
 
 
 def texts_of_python(path: Path) -> Iterator[str]:

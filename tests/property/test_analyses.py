@@ -61,10 +61,22 @@ def name_of(item: Analysis) -> str:
     return item.name
 
 
+# Making all tables of a trace takes most of the time: these are checked on the same ones.
 @few
 @given(any_traces())
-def test_results_have_the_declared_fields_and_a_key(any_trace: AnyTrace) -> None:
-    for call, result in results(any_trace.trace()).items():
+def test_tables_are_what_they_say_and_the_same_when_computed_again(any_trace: AnyTrace) -> None:
+    trace = any_trace.trace()
+    found = results(trace)
+    have_the_declared_fields_and_a_key(found)
+    have_ratios_that_are_ratios(found)
+    have_statistics_that_agree(found)
+    sum_up_all_events(trace, found)
+    again = results(trace)
+    assert {c: r.rows() for c, r in found.items()} == {c: r.rows() for c, r in again.items()}
+
+
+def have_the_declared_fields_and_a_key(found: dict[str, Result]) -> None:
+    for call, result in found.items():
         note(call)
         declared = ANALYSES.get(call.split(":", maxsplit=1)[0]).fields
         assert result.name == call
@@ -72,10 +84,8 @@ def test_results_have_the_declared_fields_and_a_key(any_trace: AnyTrace) -> None
         assert {*result.key} <= {field.name for field in result.fields}
 
 
-@few
-@given(any_traces())
-def test_ratios_are_ratios(any_trace: AnyTrace) -> None:
-    for call, result in results(any_trace.trace()).items():
+def have_ratios_that_are_ratios(found: dict[str, Result]) -> None:
+    for call, result in found.items():
         for field in result.fields:
             if field.unit is Unit.RATIO:
                 note(f"{call}.{field.name}")
@@ -83,10 +93,8 @@ def test_ratios_are_ratios(any_trace: AnyTrace) -> None:
                 assert all(0 <= v <= 1 for v in values if v is not None)
 
 
-@few
-@given(any_traces())
-def test_statistics_of_a_row_agree(any_trace: AnyTrace) -> None:
-    for call, result in results(any_trace.trace()).items():
+def have_statistics_that_agree(found: dict[str, Result]) -> None:
+    for call, result in found.items():
         values = {name: column.to_list() for name, column in result.columns.items()}
         for unit in ("ns", "bytes"):
             ordered = [f"{name}_{unit}" for name in ("min", "median", "p95", "p99", "max")]
@@ -101,11 +109,7 @@ def test_statistics_of_a_row_agree(any_trace: AnyTrace) -> None:
             assert sums == pytest.approx(values[f"total_{unit}"])
 
 
-@few
-@given(any_traces())
-def test_summaries_sum_up_all_events(any_trace: AnyTrace) -> None:
-    trace = any_trace.trace()
-    found = results(trace)
+def sum_up_all_events(trace: Trace, found: dict[str, Result]) -> None:
     for names, tables in SUMMED.items():
         summed = [found[name] for name in names if name in found]
         rows = [row for result in summed for row in zip(*_totals(result), strict=True)]
@@ -146,14 +150,6 @@ def test_the_order_of_the_rows_in_the_file_does_not_matter(any_trace: AnyTrace, 
     for call, result in before.items():
         note(call)
         assert after[call].rows() == result.rows()
-
-
-@few
-@given(any_traces())
-def test_computing_twice_gives_the_same(any_trace: AnyTrace) -> None:
-    trace = any_trace.trace()
-    first, second = results(trace), results(trace)
-    assert {c: r.rows() for c, r in first.items()} == {c: r.rows() for c, r in second.items()}
 
 
 @pytest.mark.parametrize("call", CALLS)
