@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test sanitized torch-tests cluster-tests mcp-tests instructions bench harm lint format docs viewer wheels packages reproducible clean
+.PHONY: help demo test sanitized torch-tests cluster-tests mcp-tests instructions bench harm lint format docs site viewer wheels packages reproducible clean
 
 help:  ## Show this help
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) \
@@ -85,6 +85,13 @@ docs: $(VENV)/installed  ## Write the generated pages and the output shown in th
 	$(BIN)/python native/raw/generate
 	$(BIN)/python docs/generate.py
 
+# Warnings are errors: a link that leads nowhere, a page that no section has.
+SITE := build/site
+site: $(VENV)/docs-installed  ## Build the documentation site into build/site
+	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --jobs auto -c docs/website \
+		-d build/site-cache . $(SITE) $(ARGS)
+	@echo "$(SITE)/index.html"
+
 viewer:  ## Rebuild the timeline after a change to viewer/ (needs npm)
 	cd viewer && npm ci --silent && npm test && npm run build
 
@@ -107,6 +114,12 @@ $(RELEASE)/installed: release/requirements.txt | $(BIN)/python
 	@echo "Installing the tools of a release into $(RELEASE)." >&2
 	@$(BIN)/python -m venv --clear $(RELEASE)
 	@$(RELEASE)/bin/python -m pip install --quiet --disable-pip-version-check -r release/requirements.txt
+	@touch $@
+
+# The extra of what is installed already: nothing is built again.
+$(VENV)/docs-installed: $(VENV)/installed
+	@echo "Installing what the documentation site takes into $(VENV)." >&2
+	@$(PIP_INSTALL) 'warpline[docs]'
 	@touch $@
 
 clean:  ## Remove the environment, builds and caches
