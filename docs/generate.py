@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import benchmark_page
+import reference_pages
 
 from warpline import plugins
 from warpline.cli import main
@@ -66,7 +67,9 @@ SOURCES_SHOWN = re.compile(
 RULES_SHOWN = re.compile(r"(?<=-- rules, by docs/generate.py -->\n).*(?=<!-- end -->)", re.DOTALL)
 
 HEADING = re.compile(
-    r"^(What it measures|Why it matters|How it is computed|Limits|Source):", re.MULTILINE
+    r"^(What it (?:measures|finds)|Why it matters|How it is (?:computed|found)|What to do|Limits"
+    r"|Source):",
+    re.MULTILINE,
 )
 
 
@@ -228,6 +231,9 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/schema.md": schema_page,
     "docs/tables.md": tables_page,
     "docs/commands.md": commands_page,
+    "docs/rules.md": lambda: reference_pages.rules_page(NOTE, _prose),
+    "docs/python.md": lambda: reference_pages.python_page(NOTE),
+    "docs/json.md": lambda: reference_pages.json_page(NOTE, table_of),
     NSYS_PAGE: nsys_page,
     KERNELS_PAGE: kernels_page,
     "docs/benchmarks.md": benchmark_page.page,
