@@ -98,13 +98,13 @@ viewer:  ## Rebuild the timeline after a change to viewer/ (needs npm)
 # Another environment: the tools of a release are pinned, and tests do not need them.
 RELEASE := build/release
 MACHINES ?= x86_64,aarch64
-wheels: $(RELEASE)/installed  ## Build all packages into dist/: for old glibc, two machines, and the agent
+wheels: $(RELEASE)/installed site  ## Build all packages into dist/: for old glibc, two machines, and the agent
 	@$(RELEASE)/bin/python release/make_packages.py --output dist --machines "$(MACHINES)"
 
 packages: wheels  ## Build all packages, check them and try them on all Pythons here
 	@$(RELEASE)/bin/python release/check.py $(ARGS)
 
-reproducible: $(RELEASE)/installed  ## Build all packages twice, and compare their bytes
+reproducible: $(RELEASE)/installed site  ## Build all packages twice, and compare their bytes
 	@for name in one other; do \
 		$(RELEASE)/bin/python release/make_packages.py --output build/twice/$$name --machines "$(MACHINES)" || exit; \
 	done

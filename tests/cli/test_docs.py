@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import lzma
 import webbrowser
 import zipfile
 from pathlib import Path
@@ -46,10 +48,12 @@ def package(tmp_path, monkeypatch):
 @pytest.fixture
 def released(package, tmp_path):
     """The package of a released wheel."""
-    with zipfile.ZipFile(package / "site.zip", "w") as archive:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
         for name, text in PAGES.items():
             archive.writestr(f"_sources/docs/{name}", text)
             archive.writestr(f"docs/{name.replace('.md', '.html')}", f"<pre>{text}</pre>")
+    (package / manual.ARCHIVE).write_bytes(lzma.compress(content.getvalue()))
     return package
 
 
@@ -148,7 +152,7 @@ def test_otherwise_the_page_is_printed(run, released, opened, monkeypatch, probl
 
         monkeypatch.setattr(webbrowser, "get", none)
     elif problem == "no HTML":
-        (released / "site.zip").unlink()
+        (released / manual.ARCHIVE).unlink()
         write(released / "docs")
     elif problem == "read-only":
         (tmp_path / "cache").write_text("a file, not a directory")

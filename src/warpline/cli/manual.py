@@ -7,6 +7,7 @@ with the pages in it; in a source tree it is where ``make site`` builds it.
 from __future__ import annotations
 
 import functools
+import io
 import os
 import re
 import zlib
@@ -21,6 +22,7 @@ from warpline.lazy import lazy_pattern
 
 if TYPE_CHECKING:
     import difflib
+    import lzma
     import shutil
     import zipfile
     from importlib import resources
@@ -29,12 +31,13 @@ if TYPE_CHECKING:
     from warpline.remote import bootstrap
 else:
     difflib = lazy("difflib")
+    lzma = lazy("lzma")
     shutil = lazy("shutil")
     zipfile = lazy("zipfile")
     resources = lazy("importlib.resources")
     bootstrap = lazy("warpline.remote.bootstrap")
 
-ARCHIVE = "site.zip"  # of a released wheel, see release/site_archive.py
+ARCHIVE = "site.zip.xz"  # of a released wheel, see release/site_archive.py
 FIRST_PAGE = "index"
 
 # Their headings are names; other headings are sentences, which give way to them.
@@ -204,13 +207,30 @@ def installed() -> Manual:
         site = source / "build" / "site"
         return Manual(_read(source / "docs"), site if site.is_dir() else None)
     if archive.is_file():
-        return Manual(_read(zipfile.Path(archive, "_sources/docs/")), archive)
+        return Manual(_read(zipfile.Path(_opened(archive), "_sources/docs/")), archive)
     try:
         return Manual(_read(package / "docs"), None)
     except OSError:
         raise WarplineError(
             "this installation has no documentation", hint="warpline explain NAME, --help"
         ) from None
+
+
+def _opened(archive: Path) -> zipfile.ZipFile:
+    """Return the content of an archive. Its files are compressed together: they are alike.
+
+    Raises:
+        WarplineError: This Python lacks the module lzma, or the file is damaged.
+    """
+    try:
+        return zipfile.ZipFile(io.BytesIO(lzma.decompress(archive.read_bytes())))
+    except ImportError:
+        raise WarplineError(
+            "the documentation needs Python's module lzma, which this Python was built without",
+            hint="warpline explain NAME, --help",
+        ) from None
+    except (lzma.LZMAError, zipfile.BadZipFile) as error:
+        raise WarplineError(f"{archive} is damaged: {error}", hint="reinstall Warpline") from None
 
 
 def _read(folder: Folder) -> dict[str, str]:
@@ -285,8 +305,7 @@ def _folder_of(site: Path) -> Path:
     unfinished = folder.with_name(f".{folder.name}.{os.urandom(8).hex()}")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with zipfile.ZipFile(site) as archive:
-            archive.extractall(unfinished)
+        _opened(site).extractall(unfinished)
         unfinished.rename(folder)
     except OSError as error:
         if not folder.is_dir():  # or another command was faster
