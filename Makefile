@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test sanitized torch-tests cluster-tests mcp-tests instructions bench harm lint format docs site viewer wheels packages reproducible clean
+.PHONY: help demo test sanitized torch-tests cluster-tests mcp-tests instructions bench harm lint format docs site site-links viewer wheels packages reproducible clean
 
 help:  ## Show this help
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) \
@@ -87,10 +87,17 @@ docs: $(VENV)/installed  ## Write the generated pages and the output shown in th
 
 # Warnings are errors: a link that leads nowhere, a page that no section has.
 SITE := build/site
-site: $(VENV)/docs-installed  ## Build the documentation site into build/site
-	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --jobs auto -c docs/website \
-		-d build/site-cache . $(SITE) $(ARGS)
+SPHINX := $(BIN)/python -m sphinx --fail-on-warning --keep-going --jobs auto -c docs/website
+site: $(VENV)/docs-installed  ## Check the spelling, and build the documentation site into build/site
+	@$(BIN)/codespell *.md docs src/warpline
+	@rm -rf $(SITE)
+	@$(SPHINX) --quiet --fresh-env -d build/site-cache . $(SITE)
 	@echo "$(SITE)/index.html"
+
+# Those that are not there any more, by asking for each: the only target that needs a network.
+site-links: $(VENV)/docs-installed  ## List the documentation's links to other sites, and try them
+	@$(SPHINX) --quiet --builder linkcheck -d build/site-cache . build/site-links; \
+		cat build/site-links/output.txt
 
 viewer:  ## Rebuild the timeline after a change to viewer/ (needs npm)
 	cd viewer && npm ci --silent && npm test && npm run build

@@ -117,13 +117,6 @@ def python_page(note: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def undocumented() -> set[str]:
-    """Return public names that the page on Python leaves out."""
-    errors = {item.__name__ for item in _tree(warpline.WarplineError)}
-    shown = {name for names in _FUNCTIONS.values() for name in names}
-    return {*warpline.__all__} - shown - errors - {*_CLASSES, "torch"}
-
-
 def _function(title: str, function: Any, name: str) -> Iterator[str]:
     yield f"### {title}"
     yield _signature(title, function)

@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from sphinx.application import Sphinx
 
@@ -160,8 +161,18 @@ def _complete(app: Sphinx, page: str, source: list[str]) -> None:
         source[0] = f"{text}\n\n{navigation(app.env.found_docs)}\n"
 
 
+def _assist(app: Sphinx, page: str, template: str, context: dict[str, Any], _: object) -> None:
+    """Add what screen readers and keyboards need: levels of headings, code that can be scrolled."""
+    for name, old, new in (
+        ("furo_navigation_tree", 'role="heading"', 'role="heading" aria-level="2"'),
+        ("body", "<pre>", '<pre tabindex="0">'),
+    ):
+        context[name] = context.get(name, "").replace(old, new)
+
+
 def setup(app: Sphinx) -> None:
     """Extend Sphinx."""
     app.connect("builder-inited", _write_report)
     app.connect("env-get-outdated", lambda *_: [root_doc])  # a new page may have come
     app.connect("source-read", _complete)
+    app.connect("html-page-context", _assist, priority=900)  # when furo has made it

@@ -110,7 +110,7 @@ class Manual:
         page, _, anchor = name.partition("#")
         if anchor in {heading.anchor for heading in _headings(self.pages.get(page, ""))}:
             return [Topic(page, anchor)]
-        known = self._topics
+        known = self.topics
         if _key(name) in known:
             return known[_key(name)]
         near = difflib.get_close_matches(_key(name), known, n=3)
@@ -144,7 +144,7 @@ class Manual:
         return f"{page.as_uri()}#{topic.anchor}".rstrip("#") if page.is_file() else None
 
     @functools.cached_property
-    def _topics(self) -> dict[str, list[Topic]]:
+    def topics(self) -> dict[str, list[Topic]]:
         """Return all topics by the names that lead to them."""
         found: dict[str, list[Topic]] = {}
 
