@@ -97,7 +97,7 @@ site: $(VENV)/docs-installed  ## Check the spelling, and build the documentation
 # Those that are not there any more, by asking for each: the only target that needs a network.
 site-links: $(VENV)/docs-installed  ## List the documentation's links to other sites, and try them
 	@$(SPHINX) --quiet --builder linkcheck -d build/site-cache . build/site-links; \
-		cat build/site-links/output.txt
+		status=$$?; cat build/site-links/output.txt; exit $$status
 
 viewer:  ## Rebuild the timeline after a change to viewer/ (needs npm)
 	cd viewer && npm ci --silent && npm test && npm run build

@@ -23,6 +23,7 @@ import reference_pages
 
 from warpline import plugins
 from warpline.cli import main
+from warpline.cli.examples import EXAMPLES
 from warpline.cli.parser import Command, commands, parser_of, parts_of
 from warpline.derived.kernel_limits.rules import KERNEL_RULES
 from warpline.readers.nsys.source import SOURCES
@@ -169,7 +170,10 @@ def _command_section(item: Command) -> str:
     )
     parts = [f"## {item.NAME}", parser.description or "", f"    {usage}"]
     parts.append(table_of(("argument", "meaning"), rows))
-    return "\n\n".join([*parts, parser.epilog] if parser.epilog else parts)
+    parts += [parser.epilog] if parser.epilog else []
+    lines = EXAMPLES.get(item.NAME, ())
+    parts += ["Examples:", "\n".join(f"    {line}" for line in lines)] if lines else []
+    return "\n\n".join(parts)
 
 
 def _option(action: argparse.Action) -> str:
