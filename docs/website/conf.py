@@ -25,7 +25,14 @@ import warpline  # noqa: E402
 # Section to pages, in order; a page belongs to the first pattern that matches it.
 NAVIGATION = {
     "Start": ("docs/quickstart", "README", "docs/windows", "docs/troubleshooting"),
-    "Tutorials": ("docs/tutorials/index", "docs/tutorials/*"),
+    "Tutorials": (
+        "docs/tutorials/index",
+        "docs/tutorials/gpu-*",
+        "docs/tutorials/job-*",
+        "docs/tutorials/slow-*",
+        "docs/tutorials/step-*",
+        "docs/tutorials/*",
+    ),
     "Concepts": ("docs/concepts/index", "docs/concepts/*", "docs/harm"),
     "Recording": (
         "docs/profiling",
@@ -97,6 +104,7 @@ _REPORT = (
     '<iframe class="report" src="report.html" title="A report of Warpline" loading="lazy"></iframe>'
     '\n\n<a href="report.html">Open the report alone.</a>'
 )
+_LANGUAGE = re.compile(r"docs/(ko|zh)/")
 _TITLES = {"README": "Overview"}  # where a heading does not say what a page is
 
 project = "Warpline"
@@ -162,12 +170,14 @@ def _complete(app: Sphinx, page: str, source: list[str]) -> None:
 
 
 def _assist(app: Sphinx, page: str, template: str, context: dict[str, Any], _: object) -> None:
-    """Add what screen readers and keyboards need: levels of headings, code that can be scrolled."""
+    """Add what readers without a mouse or a screen need: levels, code to scroll, languages."""
     for name, old, new in (
         ("furo_navigation_tree", 'role="heading"', 'role="heading" aria-level="2"'),
         ("body", "<pre>", '<pre tabindex="0">'),
     ):
         context[name] = context.get(name, "").replace(old, new)
+    if language := _LANGUAGE.match(page):
+        context["language"] = language[1]
 
 
 def setup(app: Sphinx) -> None:
