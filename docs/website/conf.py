@@ -115,6 +115,7 @@ exclude_patterns = [".*", "build", "dist", "native", "src", "tests", "viewer"]  
 extensions = ["myst_parser"]
 myst_heading_anchors = 6  # links to headings, as on a repository's pages, are checked
 nitpicky = True
+smartquotes = False  # --option stays what is typed
 html_theme = "furo"
 html_title = "Warpline"
 html_extra_path = ["top"]

@@ -88,6 +88,12 @@ def test_nothing_names_a_directory_of_this_machine(folder, repository):
     ] == []
 
 
+def test_options_keep_their_dashes(folder):
+    text = (folder / "docs" / "commands.html").read_text(encoding="utf-8")
+    assert " by --fail-on, or a gate " in text
+    assert "\N{EN DASH}fail-on" not in text
+
+
 def test_the_version_of_a_script_that_sphinx_brings(folder):
     text = (folder / "_static" / "english-stemmer.js").read_text(encoding="utf-8")
     assert f"Snowball {components.SNOWBALL} " in text
