@@ -23,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test sanitized torch-tests cluster-tests mcp-tests instructions bench harm lint format docs viewer wheels packages reproducible clean
+.PHONY: help demo test sanitized torch-tests cluster-tests mcp-tests instructions bench harm lint format docs site site-links viewer wheels packages reproducible clean
 
 help:  ## Show this help
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) \
@@ -86,19 +86,33 @@ docs: $(VENV)/installed  ## Write the generated pages and the output shown in th
 	$(BIN)/python native/raw/generate
 	$(BIN)/python docs/generate.py
 
+# Warnings are errors: a link that leads nowhere, a page that no section has.
+SITE := build/site
+SPHINX := $(BIN)/python -m sphinx --fail-on-warning --keep-going --jobs auto -c docs/website
+site: $(VENV)/docs-installed  ## Check the spelling, and build the documentation site into build/site
+	@$(BIN)/codespell *.md docs src/warpline
+	@rm -rf $(SITE)
+	@$(SPHINX) --quiet --fresh-env -d build/site-cache . $(SITE)
+	@echo "$(SITE)/index.html"
+
+# Those that are not there any more, by asking for each: the only target that needs a network.
+site-links: $(VENV)/docs-installed  ## List the documentation's links to other sites, and try them
+	@$(SPHINX) --quiet --builder linkcheck -d build/site-cache . build/site-links; \
+		status=$$?; cat build/site-links/output.txt; exit $$status
+
 viewer:  ## Rebuild the timeline after a change to viewer/ (needs npm)
 	cd viewer && npm ci --silent && npm test && npm run build
 
 # Another environment: the tools of a release are pinned, and tests do not need them.
 RELEASE := build/release
 MACHINES ?= x86_64,aarch64
-wheels: $(RELEASE)/installed  ## Build all packages into dist/: for old glibc, two machines, and the agent
+wheels: $(RELEASE)/installed site  ## Build all packages into dist/: for old glibc, two machines, and the agent
 	@$(RELEASE)/bin/python release/make_packages.py --output dist --machines "$(MACHINES)"
 
 packages: wheels  ## Build all packages, check them and try them on all Pythons here
 	@$(RELEASE)/bin/python release/check.py $(ARGS)
 
-reproducible: $(RELEASE)/installed  ## Build all packages twice, and compare their bytes
+reproducible: $(RELEASE)/installed site  ## Build all packages twice, and compare their bytes
 	@for name in one other; do \
 		$(RELEASE)/bin/python release/make_packages.py --output build/twice/$$name --machines "$(MACHINES)" || exit; \
 	done
@@ -108,6 +122,12 @@ $(RELEASE)/installed: release/requirements.txt | $(BIN)/python
 	@echo "Installing the tools of a release into $(RELEASE)." >&2
 	@$(BIN)/python -m venv --clear $(RELEASE)
 	@$(RELEASE)/bin/python -m pip install --quiet --disable-pip-version-check -r release/requirements.txt
+	@touch $@
+
+# The extra of what is installed already: nothing is built again.
+$(VENV)/docs-installed: $(VENV)/installed
+	@echo "Installing what the documentation site takes into $(VENV)." >&2
+	@$(PIP_INSTALL) 'warpline[docs]'
 	@touch $@
 
 clean:  ## Remove the environment, builds and caches

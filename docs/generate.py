@@ -19,9 +19,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import benchmark_page
+import reference_pages
 
 from warpline import plugins
 from warpline.cli import main
+from warpline.cli.examples import EXAMPLES
 from warpline.cli.parser import Command, commands, parser_of, parts_of
 from warpline.derived.kernel_limits.rules import KERNEL_RULES
 from warpline.readers.nsys.source import SOURCES
@@ -66,7 +68,9 @@ SOURCES_SHOWN = re.compile(
 RULES_SHOWN = re.compile(r"(?<=-- rules, by docs/generate.py -->\n).*(?=<!-- end -->)", re.DOTALL)
 
 HEADING = re.compile(
-    r"^(What it measures|Why it matters|How it is computed|Limits|Source):", re.MULTILINE
+    r"^(What it (?:measures|finds)|Why it matters|How it is (?:computed|found)|What to do|Limits"
+    r"|Source):",
+    re.MULTILINE,
 )
 
 
@@ -166,7 +170,10 @@ def _command_section(item: Command) -> str:
     )
     parts = [f"## {item.NAME}", parser.description or "", f"    {usage}"]
     parts.append(table_of(("argument", "meaning"), rows))
-    return "\n\n".join([*parts, parser.epilog] if parser.epilog else parts)
+    parts += [parser.epilog] if parser.epilog else []
+    lines = EXAMPLES.get(item.NAME, ())
+    parts += ["Examples:", "\n".join(f"    {line}" for line in lines)] if lines else []
+    return "\n\n".join(parts)
 
 
 def _option(action: argparse.Action) -> str:
@@ -228,6 +235,9 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/schema.md": schema_page,
     "docs/tables.md": tables_page,
     "docs/commands.md": commands_page,
+    "docs/rules.md": lambda: reference_pages.rules_page(NOTE, _prose),
+    "docs/python.md": lambda: reference_pages.python_page(NOTE),
+    "docs/json.md": lambda: reference_pages.json_page(NOTE, table_of),
     NSYS_PAGE: nsys_page,
     KERNELS_PAGE: kernels_page,
     "docs/benchmarks.md": benchmark_page.page,

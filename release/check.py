@@ -130,6 +130,7 @@ def try_python(python: Path, folder: Path, whole: Path, agent: Path, *, is_offli
     full = _environment(python, folder / "full")
     _pip(full, whole)
     _warpline(full, "doctor")
+    _require("# Findings" in _said(full, "-m", "warpline", "docs", "findings"), "no documentation")
     with contextlib.chdir(folder):  # where it writes its report
         _warpline(full, "demo")
     program = folder / "program.py"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tomllib
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +17,17 @@ _LLVM = "Apache-2.0 WITH LLVM-exception"
 _GLIBC = "LGPL-2.1-or-later, with permission to link the compiled files with other programs"
 _VIEWER = "warpline/viewer/dist/"
 _NATIVE = ".so"
+_SITE = "warpline/site.zip.xz"
+# Scripts and styles of the documentation site: package, license, text. Their versions are pinned.
+_OF_THE_SITE = (
+    ("accessible-pygments", "BSD-3-Clause", "accessible-pygments.txt"),
+    ("furo", "MIT", "furo.txt"),
+    ("pygments", "BSD-2-Clause", "pygments.txt"),
+    ("sphinx", "BSD-2-Clause", "sphinx.txt"),
+    ("sphinx-basic-ng", "MIT", "sphinx-basic-ng.txt"),
+)
+SNOWBALL = "3.0.1"  # Sphinx has its scripts
+_GUMSHOE = "5.1.2"  # furo has it, with its notice
 
 
 @dataclass(frozen=True)
@@ -49,6 +61,8 @@ def inside(names: set[str], zig: tuple[str, str] | None) -> list[Component]:
     found: list[Component] = []
     if any(name.startswith(_VIEWER) for name in names):
         found += _of_the_viewer()
+    if _SITE in names:
+        found += _of_the_site()
     if any(name.endswith(_NATIVE) for name in names):
         assert zig is not None  # published libraries are built so
         found += _of_the_runtime(*zig)
@@ -65,6 +79,20 @@ def _of_the_viewer() -> Iterator[Component]:
             text = "preact.txt" if name == "preact" else "preact-signals.txt"
             where = "the viewer's scripts"
             yield Component(name, facts["version"], facts["license"], purl, text, where)
+
+
+def _of_the_site() -> Iterator[Component]:
+    """Yield what the documentation site has of the tools that build it."""
+    where = "the documentation site"
+    config = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    pins = config["project"]["optional-dependencies"]["docs"]
+    versions = dict(pin.split("==") for pin in pins)
+    for name, license_, text in _OF_THE_SITE:
+        version = versions[name]
+        yield Component(name, version, license_, f"pkg:pypi/{name}@{version}", text, where)
+    yield Component("Snowball", SNOWBALL, "BSD-3-Clause", "", "snowball.txt", where)
+    purl = f"pkg:npm/gumshoejs@{_GUMSHOE}"
+    yield Component("gumshoejs", _GUMSHOE, "MIT", purl, "gumshoejs.txt", where)
 
 
 def _of_the_runtime(zig: str, llvm: str) -> Iterator[Component]:

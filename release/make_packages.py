@@ -1,10 +1,11 @@
 """Build all packages into a directory: the source distribution, and wheels made from it.
 
-Usage: python release/make_packages.py [--output DIR] [--machines x86_64,aarch64]
+Usage: python release/make_packages.py [--output DIR] [--machines x86_64,aarch64] [--site DIR]
 
 Run it with the packages of release/requirements.txt. For each machine there are a wheel of Warpline
-and one of warpline-agent; both exist without native libraries, too, for other systems. The time in
-the files is that of the last commit, or $SOURCE_DATE_EPOCH.
+and one of warpline-agent; both exist without native libraries, too, for other systems. Those of
+Warpline have the documentation site, which `make site` builds. The time in the files is that of the
+last commit, or $SOURCE_DATE_EPOCH.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 
 import agent_wheel
 import components
+import site_archive
 import wheel_file
 
 ROOT = Path(__file__).parents[1]
@@ -37,19 +39,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Build all packages.")
     parser.add_argument("--output", type=Path, default=ROOT / "dist")
     parser.add_argument("--machines", default=",".join(MACHINES), help="(default: %(default)s)")
+    parser.add_argument("--site", type=Path, default=ROOT / "build" / "site")
     args = parser.parse_args()
+    if not (args.site / "index.html").is_file():
+        sys.exit(f"error: {args.site} is no documentation site: run make site")
     args.output.mkdir(parents=True, exist_ok=True)
     for old in (*args.output.glob("warpline*.whl"), *args.output.glob("warpline*.tar.gz")):
         old.unlink()
-    build(args.output, [each for each in args.machines.split(",") if each])
+    build(args.output, [each for each in args.machines.split(",") if each], args.site)
 
 
-def build(output: Path, machines: list[str]) -> None:
+def build(output: Path, machines: list[str], site: Path) -> None:
     """Build the source distribution, and from it the wheels.
 
     Args:
         output: Where the packages are written.
         machines: For which there are native libraries; there are always wheels without.
+        site: The folder of the documentation site.
     """
     epoch_s = _epoch_s()
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch_s)}
@@ -62,7 +68,7 @@ def build(output: Path, machines: list[str]) -> None:
         tree = Path(scratch, source.name.removesuffix(".tar.gz"))
         for machine in [*machines, ""]:
             raw = _wheel(tree, Path(scratch, f"raw-{machine}"), machine, environment)
-            _finish(raw, output, epoch_s)
+            _finish(raw, output, site, epoch_s)
 
 
 def _wheel(tree: Path, folder: Path, machine: str, environment: Mapping[str, str]) -> Path:
@@ -99,9 +105,9 @@ def _wheel(tree: Path, folder: Path, machine: str, environment: Mapping[str, str
     return repaired
 
 
-def _finish(raw: Path, output: Path, epoch_s: int) -> None:
+def _finish(raw: Path, output: Path, site: Path, epoch_s: int) -> None:
     """Write a wheel with the list of what is inside, and the wheel of the agent that it makes."""
-    files = wheel_file.read(raw)
+    files = site_archive.with_site(wheel_file.read(raw), site)
     wheel_file.write(output / raw.name, described(files), epoch_s)
     name = raw.name.replace("warpline-", "warpline_agent-", 1)
     wheel_file.write(output / name, described(agent_wheel.files_of(files)), epoch_s)

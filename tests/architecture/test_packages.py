@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import json
+import lzma
 import os
 import re
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import agent_wheel
 import components
 import pytest
+import site_archive
 import wheel_file
 from recording_modules import Modules
 
 import warpline
 from warpline import installation
 from warpline.capture.machine.agent import agent_library
+from warpline.cli import manual
 from warpline.errors import AgentMissingError
 
 ROOT = Path(__file__).parents[2]
@@ -125,3 +130,24 @@ def test_the_citation_has_the_version(repository: Path) -> None:
     )
     assert version is not None
     assert f"\nversion: {version[1]}\n" in text
+
+
+def test_released_wheels_have_the_site_in_place_of_its_pages(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    (site / "docs").mkdir(parents=True)
+    (site / "docs" / "index.html").write_text("<h1>Warpline</h1>", encoding="utf-8")
+    (site / "furo.js.map").touch()
+    files = {"warpline/docs/index.md": b"# Warpline", "warpline/units.py": b""}
+    found = site_archive.with_site(files, site)
+    assert set(found) == {"warpline/units.py", site_archive.NAME}
+    assert found == site_archive.with_site(files, site), "the same site gives the same bytes"
+    content = io.BytesIO(lzma.decompress(found[f"warpline/{manual.ARCHIVE}"]))
+    with zipfile.ZipFile(content) as archive:
+        assert archive.namelist() == ["docs/index.html"]
+
+
+def test_what_the_site_contains_is_listed_with_its_license() -> None:
+    parts = components.inside({site_archive.NAME}, None)
+    assert {part.name for part in parts} >= {"sphinx", "furo", "pygments", "Snowball", "gumshoejs"}
+    assert set(components.texts(parts)) == {part.text for part in parts}
+    assert components.license_of(parts) == "Apache-2.0 AND BSD-2-Clause AND BSD-3-Clause AND MIT"

@@ -52,6 +52,7 @@ RETIRED = {
 KEPT = (
     'aliases=("data-starved",)',
     "`data-starved` is now",
+    "Aliases: `data-starved`",
     "data-starved is now",
     " tell: ",  # a parameter
     " told: ",  # a parameter

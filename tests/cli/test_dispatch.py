@@ -46,7 +46,7 @@ MISTAKES = {
         "unknown command 'nonsense'",
         (
             "name a recording or a command: analyze, attach, baseline, bench, cancel, compare,"
-            " completion, demo, doctor, dump, explain, export, finalize, flame, fleet, gate,"
+            " completion, demo, docs, doctor, dump, explain, export, finalize, flame, fleet, gate,"
             " graphcheck, import, kernels, launch, list, mcp, memory, merge, profile, query,"
             " recover, report, sessions, shutdown, start, stats, status, stop, summary, sweep, top,"
             " translate, trend, view"

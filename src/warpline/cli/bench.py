@@ -41,10 +41,6 @@ else:
 NAME = "bench"
 HELP = "measure what this GPU reaches in GEMMs, copies and kernel launches"
 
-_EXAMPLES = (
-    "Examples: 'warpline bench gemm --sizes 32,4096 --dtype bf16,fp8',"
-    " 'warpline bench copy -o ceilings.json', 'warpline bench launch --backend torch --json'."
-)
 _GEMM_SIZES, _DTYPES = "8,64,256,1024,4096", "bf16,tf32,fp32,fp8"
 _COPY_SIZES = "64KiB,1MiB,16MiB,256MiB"
 _KERNELS = "1,10,100,1000"
@@ -120,7 +116,6 @@ class Part:
         )
         add_force(group)
         group.add_argument("-q", "--quiet", action="store_true", help="print only data and errors")
-        parser.epilog = _EXAMPLES
 
     def run(self, args: Namespace) -> int:
         """Measure and print the rows; status 1 if none could be measured."""
@@ -310,7 +305,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of the command without a benchmark."""
     parser.usage = f"{parser.prog} gemm|copy|launch [OPTIONS]"
     parser.add_argument("benchmark", nargs="?", metavar="gemm|copy|launch", help="what to measure")
-    parser.epilog = _EXAMPLES
 
 
 def run(args: Namespace) -> int:

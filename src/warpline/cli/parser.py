@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import shutil
     import textwrap
 
-    from warpline.cli import copying, greeting
+    from warpline.cli import copying, examples, greeting
 else:
     difflib = lazy("difflib")
     pkgutil = lazy("pkgutil")
@@ -36,6 +36,7 @@ else:
     shutil = lazy("shutil")
     textwrap = lazy("textwrap")
     copying = lazy("warpline.cli.copying")
+    examples = lazy("warpline.cli.examples")
     greeting = lazy("warpline.cli.greeting")
 
 _ABOUT = "Profile CUDA and PyTorch programs, and analyze the recordings."
@@ -114,9 +115,9 @@ class Parser(ArgumentParser):
         self._positionals.title = "arguments"
 
     def format_help(self) -> str:
-        """Return the help, as wide as the terminal."""
+        """Return the help, as wide as the terminal, and examples as they are typed."""
         self.formatter_class = functools.partial(_Formatter, width=min(100, _terminal_width()))
-        return super().format_help()
+        return super().format_help() + examples.shown(self.prog.partition(" ")[2])
 
     def error(self, message: str) -> NoReturn:
         """Raise the message that argparse would print before it exits."""
