@@ -8,20 +8,17 @@ With --check, nothing is written; the exit status is 1 if a page is out of date.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import inspect
-import io
-import os
 import re
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 import benchmark_page
+import shown
 
 from warpline import plugins
-from warpline.cli import main
 from warpline.cli.parser import Command, commands, parser_of, parts_of
 from warpline.derived.kernel_limits.rules import KERNEL_RULES
 from warpline.readers.nsys.source import SOURCES
@@ -53,10 +50,6 @@ COMMANDS_INTRODUCTION = (
     " everything else to standard error. The exit status is 0 on success, 1 on failure, 2 for usage"
     " errors, and 3 if a finding reaches the severity given by --fail-on, or a gate or graphcheck"
     " fails; 4 if one of these cannot decide."
-)
-
-SHOWN = re.compile(
-    r"^(?P<command>```console\n\$ warpline (?P<words>.*)\n)(?:.*\n)*?```$", re.MULTILINE
 )
 
 SOURCES_SHOWN = re.compile(
@@ -179,20 +172,12 @@ def _option(action: argparse.Action) -> str:
 
 def readme() -> str:
     """Return the README with up-to-date output of its commands."""
-    os.environ["COLUMNS"] = "80"
+    return _with_output("README.md", ROOT)
 
-    def run(shown: re.Match[str]) -> str:
-        out, talk = io.StringIO(), io.StringIO()
-        with (
-            contextlib.chdir(ROOT),
-            contextlib.redirect_stdout(out),
-            contextlib.redirect_stderr(talk),
-        ):
-            status = main(shlex.split(shown["words"]))
-        assert status == 0, f"warpline {shown['words']}: exit status {status}: {talk.getvalue()}"
-        return f"{shown['command']}{out.getvalue()}```"
 
-    return SHOWN.sub(run, (ROOT / "README.md").read_text(encoding="utf-8"))
+def _with_output(name: str, folder: Path) -> str:
+    """Return a page with the output of its commands, which run in a directory."""
+    return shown.with_output(ROOT / name, folder)
 
 
 def nsys_page() -> str:
@@ -234,6 +219,10 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "src/warpline/data/terms.md": terms_of_package,
     "docs/images/benchmarks.svg": benchmark_page.plot,
     "README.md": readme,
+    **{
+        str(path.relative_to(ROOT)): partial(shown.tutorial, path)
+        for path in sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+    },
 }
 
 
