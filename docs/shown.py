@@ -1,7 +1,7 @@
 """Runs the commands that a page shows, and returns the page with what they print.
 
-Blocks of ``console`` have commands after ``$ `` with their output. ``...`` stands for any text: what
-differs from run to run, or is left out. After a command that fails, the next one is ``$ echo $?``.
+Blocks of ``console`` have commands after ``$ `` with their output. ``...`` stands for any text:
+what differs from run to run, or is left out. After a command that fails comes ``$ echo $?``.
 
 Of tutorials, every block is run, in order, in one directory. Commands are shown with the standard
 errors as well, as in a terminal:
@@ -174,9 +174,7 @@ def with_output(path: Path, folder: Path) -> str:
 
 
 def tutorial(path: Path) -> str:
-    """Return a tutorial with all that its commands and cells print, run in a new directory.
-
-    """
+    """Return a tutorial with all that its commands and cells print, run in a new directory."""
     text = path.read_text(encoding="utf-8")
     refusing = (sys.executable, str(ROOT / "tests" / "support" / "without_perf.py"))
     prefix = refusing if CONFINED in text else ()
@@ -219,9 +217,7 @@ def _ran(text: str, made: Shell) -> str:
 
 def commands(text: str) -> list[tuple[str, str]]:
     """Return the commands of a block, which a backslash continues, and the output shown of each."""
-    parts = re.findall(
-        r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", text, flags=re.MULTILINE
-    )
+    parts = re.findall(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", text, flags=re.MULTILINE)
     assert "".join(f"$ {line}\n{shown}" for line, shown in parts) == text, "text before a command"
     return parts
 

@@ -87,7 +87,9 @@ def run(args: Namespace) -> int:
     """Analyze the recordings, or copy them."""
     with _recordings() as paths:
         if args.copy is not None:
-            return write_text(_commands(_copy(paths, Path(args.copy), args.force_overwrite)))
+            return write_text(
+                _commands(_copy(paths, Path(args.copy), overwrite=args.force_overwrite))
+            )
         return _show(paths)
 
 
@@ -99,7 +101,7 @@ def _recordings() -> Iterator[list[Path]]:
         yield [stack.enter_context(resources.as_file(folder / name)) for name in _FILES]
 
 
-def _copy(paths: list[Path], folder: Path, overwrite: bool) -> list[Path]:
+def _copy(paths: list[Path], folder: Path, *, overwrite: bool) -> list[Path]:
     """Copy the recordings and those of the tutorials, and return the copies of the former."""
     folder.mkdir(parents=True, exist_ok=True)
     files = {path.name: path.read_bytes for path in paths}
