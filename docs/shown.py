@@ -34,7 +34,7 @@ from warpline.cli import main, parser
 from warpline.errors import WarplineError
 
 ROOT = Path(__file__).parents[1]
-CONSOLE = re.compile(r"^```console\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+CONSOLE = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(
     r"^(?:<!-- needs (?P<needs>[^\n]+) -->\n|File `(?P<file>[^`\n]+)`:\n\n)?"
     r"```(?P<kind>\w*)\n(?P<text>.*?)^```$",
@@ -167,10 +167,8 @@ def with_output(path: Path, folder: Path) -> str:
     """Return a page with the output of its blocks of ``console``, run in a directory."""
     with shell(folder) as made:
         made.has_errors = False
-        return CONSOLE.sub(
-            lambda block: f"```console\n{_ran(block['text'], made)}```",
-            path.read_text(encoding="utf-8"),
-        )
+        text = path.read_text(encoding="utf-8")
+        return CONSOLE.sub(lambda block: _ran(block[0], made), text)
 
 
 def tutorial(path: Path) -> str:
