@@ -2,27 +2,25 @@
 
 Usage: python docs/generate.py [--check]
 
-With --check, nothing is written; the exit status is 1 if a page is out of date.
+Tutorials are written, too, with what their commands print. With --check, nothing is written; the
+exit status is 1 if a page is out of date.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import inspect
-import io
-import os
 import re
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 import benchmark_page
 import reference_pages
+import shown
 
 from warpline import plugins
-from warpline.cli import main
 from warpline.cli.examples import EXAMPLES
 from warpline.cli.parser import Command, commands, parser_of, parts_of
 from warpline.derived.kernel_limits.rules import KERNEL_RULES
@@ -55,10 +53,6 @@ COMMANDS_INTRODUCTION = (
     " everything else to standard error. The exit status is 0 on success, 1 on failure, 2 for usage"
     " errors, and 3 if a finding reaches the severity given by --fail-on, or a gate or graphcheck"
     " fails; 4 if one of these cannot decide."
-)
-
-SHOWN = re.compile(
-    r"^(?P<command>```console\n\$ warpline (?P<words>.*)\n)(?:.*\n)*?```$", re.MULTILINE
 )
 
 SOURCES_SHOWN = re.compile(
@@ -186,20 +180,12 @@ def _option(action: argparse.Action) -> str:
 
 def readme() -> str:
     """Return the README with up-to-date output of its commands."""
-    os.environ["COLUMNS"] = "80"
+    return _with_output("README.md", ROOT)
 
-    def run(shown: re.Match[str]) -> str:
-        out, talk = io.StringIO(), io.StringIO()
-        with (
-            contextlib.chdir(ROOT),
-            contextlib.redirect_stdout(out),
-            contextlib.redirect_stderr(talk),
-        ):
-            status = main(shlex.split(shown["words"]))
-        assert status == 0, f"warpline {shown['words']}: exit status {status}: {talk.getvalue()}"
-        return f"{shown['command']}{out.getvalue()}```"
 
-    return SHOWN.sub(run, (ROOT / "README.md").read_text(encoding="utf-8"))
+def _with_output(name: str, folder: Path) -> str:
+    """Return a page with the output of its commands, which run in a directory."""
+    return shown.with_output(ROOT / name, folder)
 
 
 def nsys_page() -> str:
@@ -246,14 +232,22 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "README.md": readme,
 }
 
+# They take seconds each: tests/architecture/test_tutorials.py checks them, in parallel.
+TUTORIALS: Mapping[str, Callable[[], str]] = {
+    str(path.relative_to(ROOT)): partial(shown.tutorial, path)
+    for path in sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+}
+
 
 def update() -> int:
     """Write the pages, or check them."""
     parser = argparse.ArgumentParser(description="Generate the documentation from the code.")
-    parser.add_argument("--check", action="store_true", help="only check that pages are up to date")
+    parser.add_argument(
+        "--check", action="store_true", help="only check that pages, except tutorials, are current"
+    )
     check = parser.parse_args().check
     stale = []
-    for name, page in PAGES.items():
+    for name, page in (PAGES if check else {**PAGES, **TUTORIALS}).items():
         path, text = ROOT / name, page()
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(name)

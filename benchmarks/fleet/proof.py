@@ -4,14 +4,15 @@
                                                            of a recording are as planted
     python benchmarks/fleet/proof.py stragglers RECORDING  100 jobs with one slow rank, 100 without
     python benchmarks/fleet/proof.py scale RECORDING N     time and memory, from summaries alone
-    python benchmarks/fleet/proof.py make RECORDING N DIR  recordings of N ranks
+    python benchmarks/fleet/proof.py make RECORDING N DIR [STEPS]  recordings of N ranks
 
 RECORDING is a recording of one rank with steps whose collectives do not overlap, such as
-ddp_serial.bad.rank1.sqlite.
+ddp_serial.bad.rank1.sqlite; it may be compressed (.xz).
 """
 
 from __future__ import annotations
 
+import lzma
 import resource
 import sys
 import tempfile
@@ -167,10 +168,19 @@ def make(base: Template, ranks: int, folder: Path, steps: int = 50) -> None:
         write(base, times, rank, path, f"n{rank // HOST:03d}")
 
 
+def _template(path: Path) -> Template:
+    if path.suffix != ".xz":
+        return template(path)
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder) / path.stem
+        plain.write_bytes(lzma.decompress(path.read_bytes()))
+        return template(plain)
+
+
 def main(words: Sequence[str]) -> None:
     """Run one of the checks."""
     what, recording, *rest = words
-    base = template(Path(recording))
+    base = _template(Path(recording))
     if what == "same":
         same(base)
     elif what == "stragglers":

@@ -142,6 +142,8 @@ class TestDemo:
         assert done.status == 0
         assert str(folder / Path(bad).name) in done.out
         assert (folder / Path(bad).name).read_bytes() == Path(bad).read_bytes()
+        assert len(list(folder.iterdir())) == 10
+        assert run("kernels", "--page", "session", str(folder / "target.ncu-rep")).status == 0
         again = run("demo", "--copy", str(folder))
         assert (again.status, again.out, again.err) == (
             2,

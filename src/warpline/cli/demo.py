@@ -8,6 +8,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,10 +20,11 @@ from warpline.files import check_output, complete_file
 from warpline.units import format_bytes, format_ns, format_rate, format_ratio
 
 if TYPE_CHECKING:
+    import lzma
     import shlex
-    import shutil
     import tempfile
     from importlib import resources
+    from importlib.resources.abc import Traversable
 
     from warpline import api, render
     from warpline.derived.work import busy
@@ -33,8 +35,8 @@ if TYPE_CHECKING:
     from warpline.trace import Trace
     from warpline.viewer import report
 else:
+    lzma = lazy("lzma")
     shlex = lazy("shlex")
-    shutil = lazy("shutil")
     tempfile = lazy("tempfile")
     resources = lazy("importlib.resources")
     api = lazy("warpline.api")
@@ -49,6 +51,8 @@ NAME = "demo"
 HELP = "analyze two small recordings that come with Warpline"
 
 _FILES = ("pageable_h2d.bad.sqlite", "pageable_h2d.fixed.sqlite")
+_EXAMPLES = "examples"  # a directory of more recordings, some of them compressed
+_PACKED = ".xz"
 _DIRECTION = "Host-to-Device"
 _PAGE = 'The report of "bad", with timeline, findings and tables,'
 _PAGE_NAME = "warpline-demo"
@@ -74,7 +78,7 @@ as fast, and overlaps the copy with the kernels of the previous step. The kernel
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of this command."""
     parser.add_argument(
-        "--copy", metavar="DIR", help="copy the recordings to this directory and exit"
+        "--copy", metavar="DIR", help="copy all example recordings to this directory and exit"
     )
     add_force(parser)
 
@@ -83,7 +87,9 @@ def run(args: Namespace) -> int:
     """Analyze the recordings, or copy them."""
     with _recordings() as paths:
         if args.copy is not None:
-            return write_text(_commands(_copy(paths, args)))
+            return write_text(
+                _commands(_copy(paths, Path(args.copy), overwrite=args.force_overwrite))
+            )
         return _show(paths)
 
 
@@ -95,17 +101,24 @@ def _recordings() -> Iterator[list[Path]]:
         yield [stack.enter_context(resources.as_file(folder / name)) for name in _FILES]
 
 
-def _copy(paths: list[Path], args: Namespace) -> list[Path]:
-
-    folder = Path(args.copy)
+def _copy(paths: list[Path], folder: Path, *, overwrite: bool) -> list[Path]:
+    """Copy the recordings and those of the tutorials, and return the copies of the former."""
     folder.mkdir(parents=True, exist_ok=True)
-    copies = [folder / path.name for path in paths]
-    for copy in copies:
-        check_output(copy, overwrite=args.force_overwrite)
-    for path, copy in zip(paths, copies, strict=True):
-        with complete_file(copy) as unfinished:
-            shutil.copyfile(path, unfinished)
-    return copies
+    files = {path.name: path.read_bytes for path in paths}
+    for item in (resources.files("warpline") / "data" / _EXAMPLES).iterdir():
+        is_packed = item.name.endswith(_PACKED)
+        read = partial(_unpacked, item) if is_packed else item.read_bytes
+        files[item.name.removesuffix(_PACKED)] = read
+    for name in files:
+        check_output(folder / name, overwrite=overwrite)
+    for name, read in files.items():
+        with complete_file(folder / name) as unfinished:
+            unfinished.write_bytes(read())
+    return [folder / path.name for path in paths]
+
+
+def _unpacked(item: Traversable) -> bytes:
+    return lzma.decompress(item.read_bytes())
 
 
 def _show(paths: list[Path]) -> int:
