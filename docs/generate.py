@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import inspect
 import io
+import itertools
 import os
 import re
 import shlex
@@ -27,6 +28,7 @@ from warpline.cli import main
 from warpline.cli.parser import Command, commands, parser_of, parts_of
 from warpline.derived.kernel_limits.rules import KERNEL_RULES
 from warpline.derived.time_parts import BUSY
+from warpline.documents.explanations import Term, terms_of
 from warpline.readers.nsys.source import SOURCES
 from warpline.result import ANALYSES, Analysis, Field
 from warpline.schema import SCHEMA_VERSION, SUBJECTS, TABLES, Column, TableSpec
@@ -63,6 +65,13 @@ COMMANDS_INTRODUCTION = (
     " everything else to standard error. The exit status is 0 on success, 1 on failure, 2 for usage"
     " errors, and 3 if a finding reaches the severity given by --fail-on, or a gate or graphcheck"
     " fails; 4 if one of these cannot decide."
+)
+
+GLOSSARY_INTRODUCTION = (
+    "Words of GPU profiling, and ours, in one or two sentences each. In parentheses: what Nsight"
+    " Systems and PyTorch call the same thing. `warpline explain TERM` prints an entry. By subject:"
+    " [terms.md](terms.md). Names of tables are in [tables.md](tables.md), names of findings in"
+    " [findings.md](findings.md)."
 )
 
 SHOWN = re.compile(
@@ -270,6 +279,42 @@ def terms_of_package() -> str:
     return (ROOT / "docs" / "terms.md").read_text(encoding="utf-8")
 
 
+def glossary_page() -> str:
+    """Return the terms by alphabet, with the other tools' words as entries of their own."""
+    entries: dict[str, str] = {}
+    for item in terms_of(terms_of_package()):
+        others = {"Nsight Systems": item.nsys, "PyTorch": item.pytorch}
+        meaning = f"{item.meaning[0].upper()}{item.meaning[1:].rstrip('.')}."
+        for name in item.names:
+            said = "; ".join(f"{tool}: {it}" for tool, it in others.items() if it not in ("", name))
+            same = f" Also: {', '.join(set(item.names) - {name})}." if len(item.names) == 2 else ""
+            entries[name] = f"{meaning}{same}{f' ({said}.)' if said else ''}"
+    ours = {name.lower() for name in entries}
+    for item in terms_of(terms_of_package()):
+        for word in _words_of_others(item):
+            if word.lower() not in ours:
+                entries.setdefault(word, f"See *{item.names[0]}*.")
+    parts = [NOTE, "# Glossary", GLOSSARY_INTRODUCTION]
+    by_letter = itertools.groupby(
+        sorted(entries, key=lambda name: (_key(name), name)), key=lambda name: _key(name)[0].upper()
+    )
+    for letter, names in by_letter:
+        parts += [f"## {letter}", *(f"**{name}**: {entries[name]}" for name in names)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _words_of_others(item: Term) -> Iterable[str]:
+    """Yield the words that other tools use for a term, of those that are not code."""
+    for words in (item.nsys, item.pytorch):
+        plain = re.sub(r"\s*\(.*?\)", "", words)
+        yield from (word for word in plain.split(", ") if word and "`" not in word)
+
+
+def _key(name: str) -> str:
+    """Return what a term is sorted by."""
+    return re.sub(r"\W", "", name).lower()
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "docs/schema.md": schema_page,
     "docs/tables.md": tables_page,
@@ -278,6 +323,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     KERNELS_PAGE: kernels_page,
     "docs/benchmarks.md": benchmark_page.page,
     "src/warpline/data/terms.md": terms_of_package,
+    "docs/glossary.md": glossary_page,
     "docs/images/benchmarks.svg": benchmark_page.plot,
     "README.md": readme,
     **{name: partial(guide, name) for name in GUIDES},
