@@ -40,7 +40,6 @@ KERNELS_PAGE = "docs/kernels.md"
 PARTITION_PAGE = "docs/concepts/partition.md"
 GUIDES = (
     "docs/quickstart.md",
-    "docs/windows.md",
     *(f"docs/concepts/{path.name}" for path in sorted((ROOT / "docs/concepts").glob("*.md"))),
 )
 TRANSLATIONS = ("docs/ko/quickstart.md", "docs/zh/quickstart.md")

@@ -1,4 +1,4 @@
-"""The error texts on the page for troubleshooting are those of the code, and the important ones are there."""
+"""The page for troubleshooting has the error texts of the code, and the important ones."""
 
 from __future__ import annotations
 
