@@ -77,6 +77,8 @@ SHOWN = re.compile(
     r"^(?P<command>```console\n\$ warpline (?P<words>.*)\n)(?:.*\n)*?```$", re.MULTILINE
 )
 
+CONSOLE = re.compile(r"^```console\n.*?^```$", re.MULTILINE | re.DOTALL)
+
 SOURCES_SHOWN = re.compile(
     r"(?<=-- sources, by docs/generate.py -->\n).*(?=<!-- end -->)", re.DOTALL
 )
@@ -225,10 +227,10 @@ def translation(name: str) -> str:
     """Return a translated page with the commands and the output of the English one."""
     text = (ROOT / name).read_text(encoding="utf-8")
     english = guide(f"docs/{Path(name).name}")
-    blocks = [shown[0] for shown in SHOWN.finditer(english)]
-    count = len(SHOWN.findall(text))
-    assert count == len(blocks), f"{name}: {count} commands, in English {len(blocks)}"
-    return SHOWN.sub(lambda _: blocks.pop(0), text)
+    blocks = CONSOLE.findall(english)
+    count = len(CONSOLE.findall(text))
+    assert count == len(blocks), f"{name}: {count} blocks of commands, in English {len(blocks)}"
+    return CONSOLE.sub(lambda _: blocks.pop(0), text)
 
 
 def _with_output(name: str, folder: Path) -> str:
