@@ -47,7 +47,7 @@ class Step(NamedTuple):
 def timed(
     name: str, command: Sequence[str], folder: Path, *, sign: int = 0, until: bytes = b""
 ) -> Step:
-    """Run a command in a folder; SystemExit if it fails, or never prints what is waited for."""
+    """Run a command in a folder; SystemExit if it fails, or its output lacks a text."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     begin_s = time.perf_counter()
     process = subprocess.Popen(
