@@ -96,7 +96,7 @@ def checks() -> set[str]:
     return names
 
 
-def test_messages_on_the_page_are_in_the_code():
+def test_messages_on_the_page_are_in_the_code() -> None:
     known = code()
     lines = [line for line in PAGE.splitlines() if line.startswith("| `")]
     assert [line for line in lines if not _CELL.fullmatch(line)] == []
@@ -111,13 +111,13 @@ def test_messages_on_the_page_are_in_the_code():
     assert len(shown()) > 150
 
 
-def test_every_check_of_doctor_is_on_the_page():
+def test_every_check_of_doctor_is_on_the_page() -> None:
     listed = {text.partition(": ")[0] for text in shown()}
     assert len(checks()) >= 10
     assert checks() <= listed
 
 
-def test_important_errors_are_on_the_page():
+def test_important_errors_are_on_the_page() -> None:
     needed = {cause for cause, _ in _OF_STATUS.values()}
     needed |= {
         text
@@ -139,7 +139,7 @@ def test_important_errors_are_on_the_page():
     assert {text for text in needed if not any(one in text for one in on_page)} == set()
 
 
-def test_a_wrong_message_would_be_found():
+def test_a_wrong_message_would_be_found() -> None:
     assert "programs are recorded on Linux only" in code()
     assert "programs are recorded on Linus only" not in code()
     assert "… requires Warpline; this is warpline-agent, which only records" in code()
