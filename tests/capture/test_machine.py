@@ -22,6 +22,7 @@ from warpline.capture.machine.driver import driver_version
 from warpline.capture.machine.gpus import Gpu, Gpus
 from warpline.capture.machine.nvml import Nvml
 from warpline.capture.machine.obstacles import Obstacle, obstacle
+from warpline.cli.greeting import look
 from warpline.errors import CounterError
 
 DRIVER = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.03  Release Build\n"
@@ -74,6 +75,14 @@ def test_the_driver_and_its_gpus(tmp_path: Path, text: str, version: str) -> Non
         put(tmp_path, name, f"Model: \t\t {model}\nIRQ: 7\n")
     assert found(tmp_path)["CUDA driver"].text == f"{version}, 1 x A, 2 x H 100"
     assert "pip install nvidia-cuda-cupti" in (found(tmp_path)["CUPTI"].fix or "")
+
+
+def test_the_driver_of_windows(tmp_path: Path) -> None:
+    put(tmp_path, "usr/lib/wsl/lib/libcuda.so.1", "")
+    assert found(tmp_path)["CUDA driver"].text.startswith("of Windows (WSL 2)")
+    assert (look({}, tmp_path, tmp_path).gpus or "").startswith("driver of Windows (WSL 2)")
+    put(tmp_path, "proc/driver/nvidia/version", DRIVER)  # a kernel module is there, too
+    assert found(tmp_path)["CUDA driver"].text == "580.159.03, no GPU"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,12 @@ from typing import NamedTuple
 
 from warpline import __version__
 from warpline.capture.machine.cupti import find_cupti
-from warpline.capture.machine.driver import counted, driver_version, gpu_models
+from warpline.capture.machine.driver import (
+    counted,
+    driver_version,
+    gpu_models,
+    is_of_windows,
+)
 
 _ENDINGS = (".warpline", ".sqlite", ".pt.trace.json", ".pt.trace.json.gz", ".nsys-rep", ".ncu-rep")
 _MOST_ENTRIES = 10_000  # of the folder that are looked at
@@ -68,7 +73,7 @@ def look(environment: Mapping[str, str], root: Path = Path("/"), folder: Path = 
         folder: Where to look for recordings.
     """
     version = driver_version(root)
-    gpus = None
+    gpus = "driver of Windows (WSL 2): recording was not tested" if is_of_windows(root) else None
     if version is not None:
         gpus = f"{counted(gpu_models(root)) or 'none'}, driver {version}"
     libraries = find_cupti(environment)

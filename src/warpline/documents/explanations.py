@@ -77,7 +77,13 @@ def explanation(name: str, width: int = _WIDTH) -> str:
 @functools.cache
 def terms() -> tuple[Term, ...]:
     """Return the terms of docs/terms.md, of which the package has a copy."""
-    text = resources.files("warpline").joinpath("data", "terms.md").read_text(encoding="utf-8")
+    return terms_of(
+        resources.files("warpline").joinpath("data", "terms.md").read_text(encoding="utf-8")
+    )
+
+
+def terms_of(text: str) -> tuple[Term, ...]:
+    """Return the terms in a text like docs/terms.md."""
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
     return tuple(
         Term(

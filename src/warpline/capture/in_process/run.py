@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from warpline import injected
+from warpline import injected, installation
 from warpline.annotate import RangeHandle, end_range, start_range
 from warpline.annotate.listener import LISTENER
 from warpline.capture.in_process.agent import Agent, is_attached_to
@@ -154,7 +154,8 @@ class Active:
         self._lock = threading.Lock()
 
     def begin(self, make: Callable[[], Run | RangeOfAnother]) -> Run | RangeOfAnother:
-        """Start a profile; CaptureError if one is running."""
+        """Start a profile; CaptureError if one is running, InstallationError without Linux."""
+        installation.require_linux()
         with self._lock:
             if self._run is not None and self._pid == os.getpid():
                 raise CaptureError(

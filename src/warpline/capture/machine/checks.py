@@ -19,7 +19,12 @@ from warpline.capture.machine.agent import (
     agent_library,
 )
 from warpline.capture.machine.cupti import find_cupti
-from warpline.capture.machine.driver import counted, driver_version, gpu_models
+from warpline.capture.machine.driver import (
+    counted,
+    driver_version,
+    gpu_models,
+    is_of_windows,
+)
 from warpline.capture.machine.gpus import Gpus, find_gpus
 from warpline.capture.machine.nvml import LIBRARY, GpuLostError, Nvml
 from warpline.capture.machine.obstacles import (
@@ -114,6 +119,8 @@ def findings(
 
 def _driver(root: Path) -> Finding:
     version = driver_version(root)
+    if version is None and is_of_windows(root):
+        return Finding.good("CUDA driver", "of Windows (WSL 2), where recording was not tested")
     if version is None:
         return Finding.bad("CUDA driver", "not found; only NVTX can be recorded")
     models = gpu_models(root)

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 DRIVER = Path("proc/driver/nvidia")
+_OF_WINDOWS = Path("usr/lib/wsl/lib/libcuda.so.1")
 _MOST = 4096  # characters of the file
 
 
@@ -32,6 +33,11 @@ def driver_version(root: Path = Path("/")) -> str | None:
     text = _text(root / DRIVER / "version")
     found = re.search(r"Kernel Module(?: for \S+)?\s+(\d[\d.]*)", text)
     return found[1] if found else None
+
+
+def is_of_windows(root: Path = Path("/")) -> bool:
+    """Return whether the driver is that of Windows, as in WSL 2, where no kernel module is."""
+    return (root / _OF_WINDOWS).exists()
 
 
 def _text(path: Path) -> str:
