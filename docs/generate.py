@@ -320,7 +320,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     PARTITION_PAGE: partition_page,
 }
 
-# They take seconds each: tests/architecture/test_tutorials.py checks them, in parallel.
+# They take seconds each: tests/documentation/test_tutorials.py checks them, in parallel.
 TUTORIALS: Mapping[str, Callable[[], str]] = {
     str(path.relative_to(ROOT)): partial(shown.tutorial, path)
     for path in sorted((ROOT / "docs" / "tutorials").glob("*.md"))
