@@ -14,17 +14,19 @@ from dataclasses import dataclass, replace
 
 from warpline.capture.finishing.raw_session import is_recording
 from warpline.capture.session.control import CONTROL_BYTES, FILE_NAME, ControlPage, State
+from warpline.capture.session.facts import time_of
 from warpline.live.finding import Found
 from warpline.live.measure import (
     GpuActivity,
     RankSteps,
     RankTime,
-    activity,
+    gpus_of,
     is_settled,
     rank_steps,
     rank_times,
 )
-from warpline.live.window import Follower, Seen
+from warpline.live.recent import DeviceKey, Recent, RecentWork
+from warpline.live.window import Follower, Seen, kept_s
 from warpline.trace import Trace
 
 SECOND_NS = 1_000_000_000
@@ -161,9 +163,15 @@ class Watcher:
         self.lag_ns = _MARGIN_NS + _flush_ms(found) * 1_000_000
         lag_s = self.lag_ns / SECOND_NS
         self._window_ns = round(window_s * SECOND_NS)
-        self._newest = Follower(found.folder, found.facts, 1.0 + lag_s + 2 * _LATE_NS / SECOND_NS)
+        self._origin_ns, self._damaged = time_of(found.facts, "started_monotonic_ns") or 0, 0
+        newest_s = 1.0 + lag_s + 2 * _LATE_NS / SECOND_NS
+        self._recent = RecentWork(found.folder, newest_s, others_keep_s=kept_s(found.facts))
+        self._newest = Follower(found.folder, found.facts, newest_s)
         self._window = Follower(found.folder, found.facts, window_s + lag_s + _EARLIER_S)
         self._end_ns = -SECOND_NS  # of the newest second
+        self._gpus: tuple[GpuActivity, ...] = ()  # at rest
+        self._rows: dict[DeviceKey, int] = {}
+        self._devices = 0  # when these were last looked up
         self._of_windows_s = 0.0  # CPU time since the last look
         self._of_causes, self._of_steps = _Pace(), _Pace()
         self._is_dense = False  # too many events for the causes of the window
@@ -173,6 +181,7 @@ class Watcher:
 
     def close(self) -> None:
         """Free the memory."""
+        self._recent.close()
         self._newest.close()
         self._window.close()
 
@@ -186,13 +195,13 @@ class Watcher:
             return replace(self.last, is_recording=False)
         began = self._clock()
         self._account(began)
-        with self._newest.look() as seen:
-            second = self._second(seen)
-            times, steps = self.last.times, self.last.steps
-            if second is not None and self._is_dense and self._of_causes.is_due(began):
-                first_cpu = time.thread_time()
-                times = self._causes(began, first_cpu, seen, second.start_ns, second.end_ns)
-                self._of_windows_s += time.thread_time() - first_cpu
+        recent = self._recent.read()
+        second = self._second(recent)
+        times, steps = self.last.times, self.last.steps
+        if second is not None and self._is_dense and self._of_causes.is_due(began):
+            times = self._newest_causes(began, second)
+        else:
+            self._newest.keep_up()
         pace = self._of_steps if self._is_dense else self._of_causes
         if second is not None and pace.is_due(began):
             times, steps = self._survey(began, second.end_ns, times, look)
@@ -200,30 +209,59 @@ class Watcher:
             self._window.keep_up()
         self.last = Update(
             self._found.name,
-            seen.now_ns,
+            recent.now_ns - self._origin_ns,
             second=second,
             times=times,
             steps=steps,
-            lost=seen.lost,
-            damaged_logs=seen.damaged_logs,
+            lost=recent.lost,
+            damaged_logs=max(recent.damaged_logs, self._damaged),
         )
         return self.last
 
-    def _second(self, seen: Seen) -> Second | None:
-        newest = seen.now_ns - self.lag_ns
+    def _second(self, recent: Recent) -> Second | None:
+        newest = recent.now_ns - self._origin_ns - self.lag_ns
         is_next = abs(newest - self._end_ns - SECOND_NS) < _LATE_NS
         end_ns = self._end_ns + SECOND_NS if is_next else newest
         start_ns = end_ns - SECOND_NS
-        if start_ns < seen.known_from_ns:
+        if start_ns < max(recent.known_from_ns - self._origin_ns, 0):
             return None  # recording has just begun
         self._end_ns = end_ns
-        missing = seen.missing_from_ns
+        if recent.devices != self._devices:
+            with self._newest.look() as seen:
+                self._learn(seen)
+            self._devices = recent.devices
+        missing = recent.missing_from_ns
         return Second(
             start_ns=start_ns,
             end_ns=end_ns,
-            is_settled=missing is None or missing >= end_ns,
-            gpus=activity(seen.trace.window(start_ns, end_ns)),
+            is_settled=missing is None or missing - self._origin_ns >= end_ns,
+            gpus=self._activity(start_ns, end_ns),
         )
+
+    def _activity(self, start_ns: int, end_ns: int) -> tuple[GpuActivity, ...]:
+        """Return how busy each GPU was."""
+        count = len(self._gpus)
+        rows = [self._rows.get(key, count) for key in self._recent.devices()]  # of one that is gone
+        origin_ns = self._origin_ns
+        found = self._recent.measure(start_ns + origin_ns, end_ns + origin_ns, rows, count + 1)
+        return tuple(
+            GpuActivity(gpu.gpu_index, gpu.name, busy_ns, operations)
+            for gpu, (busy_ns, operations) in zip(self._gpus, found, strict=False)
+        )
+
+    def _learn(self, seen: Seen) -> None:
+        """Note which GPUs there are, and which of them processes mean by their numbers."""
+        self._gpus, self._rows = gpus_of(seen.trace), dict(seen.device_rows)
+        self._damaged = seen.damaged_logs
+
+    def _newest_causes(self, began: float, second: Second) -> Times:
+        """Return where the time of the newest second went."""
+        first_cpu = time.thread_time()
+        with self._newest.look() as seen:
+            self._learn(seen)
+            times = self._causes(began, first_cpu, seen, second.start_ns, second.end_ns)
+        self._of_windows_s += time.thread_time() - first_cpu
+        return times
 
     def _survey(
         self,
@@ -237,6 +275,7 @@ class Watcher:
         # Where causes are not those of the window, it is read for the steps only.
         steps_cpu = first_cpu if self._is_dense else None
         with self._window.look() as seen:
+            self._learn(seen)
             start_ns = max(end_ns - self._window_ns, seen.known_from_ns)
             if start_ns < end_ns and not self._is_dense:
                 times = self._causes(began, first_cpu, seen, start_ns, end_ns, look)

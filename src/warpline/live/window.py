@@ -16,6 +16,7 @@ from warpline.capture.session.facts import Facts, time_of
 from warpline.capture.session.keeping import KeepLast
 from warpline.errors import UsageError
 from warpline.live.mirror import Mirror
+from warpline.live.recent import DeviceKey
 from warpline.live.source import LiveSource, empty_meta
 from warpline.trace import Trace
 
@@ -32,6 +33,7 @@ class Seen:
         known_from_ns: Since when all events are known, from the origin.
         lost: Events that were dropped since recording began.
         damaged_logs: Logs that cannot be read to their end.
+        device_rows: The row of the device table of each GPU, as processes number them.
     """
 
     trace: Trace
@@ -40,6 +42,7 @@ class Seen:
     known_from_ns: int
     lost: int
     damaged_logs: int
+    device_rows: Mapping[DeviceKey, int]
 
 
 class Follower:
@@ -53,7 +56,7 @@ class Follower:
 
     def __init__(self, folder: Path, facts: Facts, seconds: float) -> None:
         self._folder, self._facts = folder, facts
-        self._mirror = Mirror(folder, seconds, others_keep_s=_kept_s(facts))
+        self._mirror = Mirror(folder, seconds, others_keep_s=kept_s(facts))
         self.origin_ns = time_of(facts, "started_monotonic_ns") or 0
 
     @contextmanager
@@ -73,7 +76,7 @@ class Follower:
     def keep_up(self) -> None:
         """Read what is new, for a later look, if somebody else removes what is old."""
         if self._mirror.removed_until_ns:
-            self._mirror.read()
+            self._mirror.advance()
 
     def close(self) -> None:
         """Free the memory."""
@@ -99,6 +102,7 @@ class Follower:
             known_from_ns=max(self._mirror.known_from_ns - self.origin_ns, 0),
             lost=dropped + sum(session.facts("cuda", "dropped")),
             damaged_logs=sum(session.facts("log", "is_damaged")),
+            device_rows=_device_rows(session),
         )
 
     def _samples(self, session: RawSession, at_ns: int) -> tuple[tuple[int, int], ...] | None:
@@ -109,7 +113,16 @@ class Follower:
         return None if found is None else found.windows
 
 
-def _kept_s(facts: Facts) -> float:
+def _device_rows(session: RawSession) -> dict[DeviceKey, int]:
+    processes = [
+        *zip(*(session.facts("process", it) for it in ("pid", "incarnation")), strict=True)
+    ]
+    names = ("process_id", "number", "device_id")
+    rows = zip(*(session.facts("device_number", name) for name in names), strict=True)
+    return {(processes[process], number): row for process, number, row in rows}
+
+
+def kept_s(facts: Facts) -> float:
     """Return how many seconds of its end a recording keeps; 0 if a number of steps says it."""
     options = facts.get("options")
     text = options.get("keep_last") if isinstance(options, dict) else None
