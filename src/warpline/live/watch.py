@@ -16,6 +16,7 @@ from warpline.capture.finishing.raw_session import is_recording
 from warpline.capture.session.control import CONTROL_BYTES, FILE_NAME, ControlPage, State
 from warpline.capture.session.facts import time_of
 from warpline.live.finding import Found
+from warpline.live.follow import DeviceKey, Following
 from warpline.live.measure import (
     GpuActivity,
     RankSteps,
@@ -25,8 +26,7 @@ from warpline.live.measure import (
     rank_steps,
     rank_times,
 )
-from warpline.live.recent import DeviceKey, Recent, RecentWork
-from warpline.live.window import Follower, Seen, kept_s
+from warpline.live.window import Seen, Windows, kept_s
 from warpline.trace import Trace
 
 SECOND_NS = 1_000_000_000
@@ -40,6 +40,7 @@ _EARLY_S = 0.2
 _OLD_S = 10.0
 _WEIGHT = 0.2  # of a look, in the mean of what is spent
 _LATE_NS = SECOND_NS // 4  # a look may be
+_NEWEST, _WINDOW = 0, 1  # lengths of time that are kept
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,10 @@ class _Pace:
         """Return whether it is; updates are not on the dot."""
         return now >= self._due - _EARLY_S
 
+    def hurry(self) -> None:
+        """Let it be due at once: what it took says nothing of what it will."""
+        self._due = 0.0
+
     def took(self, began: float, cost_s: float, share: float) -> None:
         """Note what it took."""
         if self._is_warm:
@@ -165,9 +170,10 @@ class Watcher:
         self._window_ns = round(window_s * SECOND_NS)
         self._origin_ns, self._damaged = time_of(found.facts, "started_monotonic_ns") or 0, 0
         newest_s = 1.0 + lag_s + 2 * _LATE_NS / SECOND_NS
-        self._recent = RecentWork(found.folder, newest_s, others_keep_s=kept_s(found.facts))
-        self._newest = Follower(found.folder, found.facts, newest_s)
-        self._window = Follower(found.folder, found.facts, window_s + lag_s + _EARLIER_S)
+        lengths_s = (newest_s, window_s + lag_s + _EARLIER_S)  # of _NEWEST and _WINDOW
+        kept = kept_s(found.facts)
+        self._following = Following(found.folder, newest_s, lengths_s, others_keep_s=kept)
+        self._windows = Windows(self._following, found.folder, found.facts)
         self._end_ns = -SECOND_NS  # of the newest second
         self._gpus: tuple[GpuActivity, ...] = ()  # at rest
         self._rows: dict[DeviceKey, int] = {}
@@ -181,9 +187,7 @@ class Watcher:
 
     def close(self) -> None:
         """Free the memory."""
-        self._recent.close()
-        self._newest.close()
-        self._window.close()
+        self._following.close()
 
     def update(self, look: Callable[[Trace, Times], None] | None = None) -> Update:
         """Return what is there now; when recording has ended, what was there last.
@@ -195,42 +199,39 @@ class Watcher:
             return replace(self.last, is_recording=False)
         began = self._clock()
         self._account(began)
-        recent = self._recent.read()
-        second = self._second(recent)
+        state = self._following.read()
+        second = self._second()
         times, steps = self.last.times, self.last.steps
         if second is not None and self._is_dense and self._of_causes.is_due(began):
             times = self._newest_causes(began, second)
-        else:
-            self._newest.keep_up()
         pace = self._of_steps if self._is_dense else self._of_causes
         if second is not None and pace.is_due(began):
             times, steps = self._survey(began, second.end_ns, times, look)
-        else:
-            self._window.keep_up()
         self.last = Update(
             self._found.name,
-            recent.now_ns - self._origin_ns,
+            state.now_ns - self._origin_ns,
             second=second,
             times=times,
             steps=steps,
-            lost=recent.lost,
-            damaged_logs=max(recent.damaged_logs, self._damaged),
+            lost=state.lost,
+            damaged_logs=max(state.damaged_logs, self._damaged),
         )
         return self.last
 
-    def _second(self, recent: Recent) -> Second | None:
-        newest = recent.now_ns - self._origin_ns - self.lag_ns
+    def _second(self) -> Second | None:
+        state = self._following.state
+        newest = state.now_ns - self._origin_ns - self.lag_ns
         is_next = abs(newest - self._end_ns - SECOND_NS) < _LATE_NS
         end_ns = self._end_ns + SECOND_NS if is_next else newest
         start_ns = end_ns - SECOND_NS
-        if start_ns < max(recent.known_from_ns - self._origin_ns, 0):
+        if start_ns < max(self._following.work_known_from_ns - self._origin_ns, 0):
             return None  # recording has just begun
         self._end_ns = end_ns
-        if recent.devices != self._devices:
-            with self._newest.look() as seen:
+        if state.devices != self._devices:
+            with self._windows.look(_NEWEST) as seen:
                 self._learn(seen)
-            self._devices = recent.devices
-        missing = recent.missing_from_ns
+            self._devices = state.devices
+        missing = state.missing_from_ns
         return Second(
             start_ns=start_ns,
             end_ns=end_ns,
@@ -241,9 +242,9 @@ class Watcher:
     def _activity(self, start_ns: int, end_ns: int) -> tuple[GpuActivity, ...]:
         """Return how busy each GPU was."""
         count = len(self._gpus)
-        rows = [self._rows.get(key, count) for key in self._recent.devices()]  # of one that is gone
+        rows = [self._rows.get(key, count) for key in self._following.devices()]  # of one that is gone
         origin_ns = self._origin_ns
-        found = self._recent.measure(start_ns + origin_ns, end_ns + origin_ns, rows, count + 1)
+        found = self._following.measure(start_ns + origin_ns, end_ns + origin_ns, rows, count + 1)
         return tuple(
             GpuActivity(gpu.gpu_index, gpu.name, busy_ns, operations)
             for gpu, (busy_ns, operations) in zip(self._gpus, found, strict=False)
@@ -257,7 +258,7 @@ class Watcher:
     def _newest_causes(self, began: float, second: Second) -> Times:
         """Return where the time of the newest second went."""
         first_cpu = time.thread_time()
-        with self._newest.look() as seen:
+        with self._windows.look(_NEWEST) as seen:
             self._learn(seen)
             times = self._causes(began, first_cpu, seen, second.start_ns, second.end_ns)
         self._of_windows_s += time.thread_time() - first_cpu
@@ -274,12 +275,14 @@ class Watcher:
         first_cpu, steps = time.thread_time(), self.last.steps
         # Where causes are not those of the window, it is read for the steps only.
         steps_cpu = first_cpu if self._is_dense else None
-        with self._window.look() as seen:
+        with self._windows.look(_WINDOW) as seen:
             self._learn(seen)
             start_ns = max(end_ns - self._window_ns, seen.known_from_ns)
             if start_ns < end_ns and not self._is_dense:
                 times = self._causes(began, first_cpu, seen, start_ns, end_ns, look)
                 self._is_dense = look is None and self._of_causes.period_s > _OLD_S
+                if self._is_dense:
+                    self._of_causes.hurry()  # those of a second take less
             if start_ns < end_ns and self._of_steps.is_due(began):
                 steps_cpu = time.thread_time() if steps_cpu is None else steps_cpu
                 part = seen.trace.window(start_ns, end_ns)

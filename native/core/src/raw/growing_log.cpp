@@ -14,7 +14,6 @@ namespace warpline {
 namespace {
 
 constexpr std::size_t kBufferWords = std::size_t{1} << 16;  // one more than any record has
-constexpr std::size_t kCopyBytes = std::size_t{256} << 10;
 
 std::size_t read_at(int file, int64_t offset, void *room, std::size_t bytes) {
   std::size_t done = 0;
@@ -26,18 +25,6 @@ std::size_t read_at(int file, int64_t offset, void *room, std::size_t bytes) {
     done += static_cast<std::size_t>(got);
   }
   return done;
-}
-
-bool write_at(int file, int64_t offset, const void *data, std::size_t bytes) {
-  std::size_t done = 0;
-  while (done < bytes) {
-    const ssize_t wrote = pwrite(file, static_cast<const char *>(data) + done, bytes - done,
-                                 static_cast<off_t>(offset + static_cast<int64_t>(done)));
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) return false;
-    done += static_cast<std::size_t>(wrote);
-  }
-  return true;
 }
 
 }  // namespace
@@ -70,18 +57,6 @@ bool GrowingLog::read_header() {
 
 int64_t GrowingLog::first() const {
   return header_.first_bytes == 0 ? int64_t{raw::kHeaderBytes} : static_cast<int64_t>(header_.first_bytes);
-}
-
-bool GrowingLog::copy(int64_t from, int64_t until, int target, int64_t at) const {
-  char *const room = reinterpret_cast<char *>(buffer());
-  while (from < until) {
-    const auto bytes = std::min(kCopyBytes, static_cast<std::size_t>(until - from));
-    const std::size_t got = read_at(file_, from, room, bytes);
-    if (got == 0 || !write_at(target, at, room, got)) return false;
-    from += static_cast<int64_t>(got);
-    at += static_cast<int64_t>(got);
-  }
-  return true;
 }
 
 std::size_t GrowingLog::fill(int64_t at, int64_t end) const {

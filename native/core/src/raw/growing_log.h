@@ -32,9 +32,6 @@ class GrowingLog {
   int64_t first() const;
   int64_t end() const { return static_cast<int64_t>(header_.used_bytes); }
 
-  // Copies the bytes between two places to a place of another file; false where they are not there.
-  bool copy(int64_t from, int64_t until, int target, int64_t at) const;
-
   // Calls visit(record, words, place) for the whole records from a place on, until `end`, and moves the place
   // behind them. The visitor returns whether to go on, which leaves the place at the record, or Walk::kDamaged.
   template <typename Visit>

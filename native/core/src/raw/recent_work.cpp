@@ -12,7 +12,6 @@ using raw::Kind;
 
 namespace {
 
-constexpr int kAttempts = 5;
 constexpr int64_t kAgeNs = 4'000'000'000;       // of correlations, and twice that
 constexpr int64_t kLongestNs = 60'000'000'000;  // that work may take until its record comes
 constexpr std::size_t kMostLaunches = 100'000;  // without work
@@ -48,75 +47,25 @@ int64_t covered_ns(std::vector<Span> &spans) {
 
 }  // namespace
 
-void RecentWork::add_log(const char *path, int32_t process) {
-  Log log;
-  log.path = path;
-  log.process = process;
-  logs_.push_back(std::move(log));
-  const auto count = static_cast<std::size_t>(process) + 1;
-  if (processes_.size() < count) processes_.resize(count);
-}
-
-RecentWork::Facts RecentWork::read(int64_t from_ns) {
-  from_ns_ = std::max(from_ns_, from_ns);
-  for (Log &log : logs_) {
-    if (!log.is_over) read(log);
-  }
-  Facts facts;
+int64_t RecentWork::end() {
   const bool ages = from_ns_ >= ages_at_ns_;
   if (ages) ages_at_ns_ = from_ns_ + kAgeNs;
+  int64_t found = 0;
   for (Process &process : processes_) {
     forget(process);
     const int64_t missing = missing_from_ns(process);
-    if (missing != 0 && (facts.missing_from_ns == 0 || missing < facts.missing_from_ns)) {
-      facts.missing_from_ns = missing;
-    }
+    if (missing != 0 && (found == 0 || missing < found)) found = missing;
     if (!ages) continue;
     process.worked.age();
     process.graphs.age();
   }
-  facts.lost = lost_;
-  facts.skipped = skipped_;
-  for (const Log &log : logs_) {
-    facts.lost += log.dropped;
-    facts.damaged += log.is_damaged;
-  }
-  return facts;
-}
-
-void RecentWork::read(Log &log) {
-  GrowingLog file(log.path);
-  if (!file.is_open()) {
-    log.is_over = true;  // it was deleted
-    return;
-  }
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    log.is_damaged = !file.read_header();
-    if (log.is_damaged) return;
-    if (log.at < file.first()) {
-      skipped_ += file.first() != int64_t{raw::kHeaderBytes};
-      log.at = file.first();
-    }
-    log.dropped = bounded(file.header().dropped_records);
-    log.is_damaged = !walk(log, file);
-    if (!log.is_damaged) {
-      log.is_over = file.header().closed_ns > 0;
-      return;
-    }
-    // What was to be read may have been removed meanwhile.
-    if (!file.read_header() || file.first() <= log.at) return;
-  }
-}
-
-bool RecentWork::walk(Log &log, const GrowingLog &file) {
-  const auto visit = [&](const uint64_t *record, std::size_t words, int64_t) {
-    return take(log, record, words) ? Visited::kGoOn : Visited::kDamaged;
-  };
-  return file.walk(log.at, file.end(), visit) == Walk::kDone;
+  return found;
 }
 
 bool RecentWork::take(Log &log, const uint64_t *record, std::size_t words) {
-  Process &process = process_of(log);
+  const auto place = static_cast<std::size_t>(log.process);
+  if (place >= processes_.size()) processes_.resize(place + 1);
+  Process &process = processes_[place];
   switch (raw::kind_of(*record)) {
     case Kind::kKernel: return take_work<raw::Kernel>(process, log.process, record, words);
     case Kind::kCopy: return take_work<raw::Copy>(process, log.process, record, words);

@@ -1,19 +1,18 @@
-// The newest GPU work of a session that goes on: each record of its logs is read once.
+// The newest GPU work of a session that goes on, from records that are seen once.
 //
 // `warpline top` asks once per second how busy GPUs were. Making tables of the last seconds for that each time
 // would take more than all else; here is only what that number needs, and it is that of the tables.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "raw/correlations.h"
 #include "raw/cuda.h"
-#include "raw/growing_log.h"
 #include "raw/record_times.h"
 
 namespace warpline {
@@ -41,18 +40,23 @@ class RecentWork {
   // A GPU as a process numbers it.
   using Device = std::pair<int32_t, uint32_t>;
 
-  struct Facts {
-    int64_t missing_from_ns = 0;  // when the first launch began whose work has no record yet; 0: none
-    int64_t lost = 0;             // events that were dropped
-    int64_t damaged = 0;          // logs that cannot be read to their end
-    int64_t skipped = 0;          // how often others had removed records that were not read yet
+  // What a log has defined for the records that come after.
+  struct Log {
+    int32_t process = 0;
+    CudaNumbers calls[3];  // by API: places in names_
   };
 
-  // Adds a log of a process, which has any number that is not negative.
-  void add_log(const char *path, int32_t process);
+  // Begins to take records: work that ended before `from_ns`, monotonic ns, is forgotten, never to come back.
+  void begin(int64_t from_ns) { from_ns_ = std::max(from_ns_, from_ns); }
 
-  // Reads what is new. Work that ended before `from_ns`, monotonic ns, is forgotten, never to come back.
-  Facts read(int64_t from_ns);
+  // Takes a record of a log; false where it is not sound.
+  bool take(Log &log, const uint64_t *record, std::size_t words);
+
+  // Ends that. Returns when the first launch began whose work has no record yet, monotonic ns; 0: there is none.
+  int64_t end();
+
+  // Events that CUPTI has dropped.
+  int64_t lost() const { return lost_; }
 
   // All GPUs that were declared or had work, ascending.
   const std::set<Device> &devices() const { return devices_; }
@@ -87,19 +91,6 @@ class RecentWork {
     CudaFacts facts;
     RecordTimes times;
   };
-  struct Log {
-    std::string path;
-    int32_t process = 0;
-    int64_t at = 0;
-    int64_t dropped = 0;
-    bool is_damaged = false;
-    bool is_over = false;
-    CudaNumbers calls[3];  // by API: places in names_
-  };
-
-  void read(Log &log);
-  bool walk(Log &log, const GrowingLog &file);
-  bool take(Log &log, const uint64_t *record, std::size_t words);
   template <typename Record>
   bool take_work(Process &process, int32_t number, const uint64_t *record, std::size_t words);
   bool take_call(Log &log, Process &process, const uint64_t *record, std::size_t words);
@@ -107,16 +98,13 @@ class RecentWork {
   bool take_fact(Log &log, Process &process, const uint64_t *record, std::size_t words);
   void forget(Process &process);
   int64_t missing_from_ns(Process &process) const;
-  Process &process_of(const Log &log) { return processes_[static_cast<std::size_t>(log.process)]; }
 
-  std::vector<Log> logs_;
   std::vector<Process> processes_;
   std::vector<CudaCallName> names_;
   std::set<Device> devices_;
   Device last_device_{-1, 0};
   int64_t from_ns_ = 0;
   int64_t ages_at_ns_ = 0;
-  int64_t skipped_ = 0;
   int64_t lost_ = 0;
 };
 
