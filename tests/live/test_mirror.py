@@ -48,9 +48,16 @@ class Playback:
         self._ends = {name: list(_bounds(data)) for name, data in self._logs.items()}
         self._used = dict.fromkeys(self._logs, 0)
 
-    def grow(self, part: float, more_bytes: int = 0) -> None:
-        """Let each log have a part of its records, and some bytes of the next one."""
+    @property
+    def largest(self) -> str:
+        """The name of the largest log."""
+        return max(self._logs, key=lambda name: len(self._logs[name]))
+
+    def grow(self, part: float, more_bytes: int = 0, *, held: str = "") -> None:
+        """Let each log have a part of its records, and some bytes of the next one; one is held."""
         for name, data in self._logs.items():
+            if name == held:
+                continue
             ends = self._ends[name]
             end = ends[round(part * (len(ends) - 1))]
             path = self.folder / name

@@ -3,7 +3,8 @@
 A look must cost next to nothing. How busy GPUs are comes from the last seconds, and is new each
 time. Causes and steps come from the whole window, whose events take longer than a hundredth of a
 second where there are many: they are as new as that allows, and say of which time they are. Where
-causes would be older than `_OLD_S`, they are those of the newest second.
+causes would be older than `_OLD_S`, they are those of the newest second, and so are steps if it has
+some.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ _LEAST_SHARE = 0.003  # for what the window takes
 _OF_CAUSES, _OF_STEPS = 0.6, 0.4  # of that
 _EARLY_S = 0.2
 _OLD_S = 10.0
+_MANY_STEPS = 5  # of a rank in a second, so that no longer window is needed
 _WEIGHT = 0.2  # of a look, in the mean of what is spent
 _LATE_NS = SECOND_NS // 4  # a look may be
 _NEWEST, _WINDOW = 0, 1  # lengths of time that are kept
@@ -181,6 +183,7 @@ class Watcher:
         self._of_windows_s = 0.0  # CPU time since the last look
         self._of_causes, self._of_steps = _Pace(), _Pace()
         self._is_dense = False  # too many events for the causes of the window
+        self._has_short_steps = False  # then, the newest second has some
         # What all else takes, of a CPU: the newest second, and whoever shows it.
         self._others, self._cpu_s, self._at = 0.0, time.process_time(), clock()
         self.last = Update(found.name)
@@ -203,10 +206,9 @@ class Watcher:
         second = self._second()
         times, steps = self.last.times, self.last.steps
         if second is not None and self._is_dense and self._of_causes.is_due(began):
-            times = self._newest_causes(began, second)
-        pace = self._of_steps if self._is_dense else self._of_causes
-        if second is not None and pace.is_due(began):
-            times, steps = self._survey(began, second.end_ns, times, look)
+            times, steps = self._newest_parts(began, second, steps)
+        if second is not None and self._is_window_due(began):
+            times, steps = self._survey(began, second.end_ns, (times, steps), look)
         self.last = Update(
             self._found.name,
             state.now_ns - self._origin_ns,
@@ -242,7 +244,9 @@ class Watcher:
     def _activity(self, start_ns: int, end_ns: int) -> tuple[GpuActivity, ...]:
         """Return how busy each GPU was."""
         count = len(self._gpus)
-        rows = [self._rows.get(key, count) for key in self._following.devices()]  # of one that is gone
+        rows = [
+            self._rows.get(key, count) for key in self._following.devices()
+        ]  # of one that is gone
         origin_ns = self._origin_ns
         found = self._following.measure(start_ns + origin_ns, end_ns + origin_ns, rows, count + 1)
         return tuple(
@@ -255,71 +259,58 @@ class Watcher:
         self._gpus, self._rows = gpus_of(seen.trace), dict(seen.device_rows)
         self._damaged = seen.damaged_logs
 
-    def _newest_causes(self, began: float, second: Second) -> Times:
-        """Return where the time of the newest second went."""
+    def _newest_parts(
+        self, began: float, second: Second, steps: StepTimes | None
+    ) -> tuple[Times, StepTimes | None]:
+        """Return where the time of the newest second went, and its steps if it has several."""
         first_cpu = time.thread_time()
         with self._windows.look(_NEWEST) as seen:
             self._learn(seen)
-            times = self._causes(began, first_cpu, seen, second.start_ns, second.end_ns)
-        self._of_windows_s += time.thread_time() - first_cpu
-        return times
+            times = _times_of(seen, second.start_ns, second.end_ns)
+            found = _steps_of(seen, second.start_ns, second.end_ns)
+        self._has_short_steps = bool(found.ranks) and all(
+            rank.steps.count >= _MANY_STEPS for rank in found.ranks
+        )
+        cost_s = time.thread_time() - first_cpu
+        of_causes = 1.0 if self._has_short_steps else _OF_CAUSES
+        self._of_causes.took(began, cost_s, self._share_of_windows() * of_causes)
+        self._of_windows_s += cost_s
+        return times, found if self._has_short_steps else steps
+
+    def _is_window_due(self, now: float) -> bool:
+        if not self._is_dense:
+            return self._of_causes.is_due(now)
+        return not self._has_short_steps and self._of_steps.is_due(now)
 
     def _survey(
         self,
         began: float,
         end_ns: int,
-        times: Times | None,
+        before: tuple[Times | None, StepTimes | None],
         look: Callable[[Trace, Times], None] | None,
     ) -> tuple[Times | None, StepTimes | None]:
-        """Return causes and steps of the window, those that are due."""
-        first_cpu, steps = time.thread_time(), self.last.steps
+        """Return causes and steps of the window, those that are due, and others as before."""
+        first_cpu, (times, steps) = time.thread_time(), before
         # Where causes are not those of the window, it is read for the steps only.
-        steps_cpu = first_cpu if self._is_dense else None
+        was_dense, steps_cpu = self._is_dense, first_cpu
         with self._windows.look(_WINDOW) as seen:
             self._learn(seen)
             start_ns = max(end_ns - self._window_ns, seen.known_from_ns)
-            if start_ns < end_ns and not self._is_dense:
-                times = self._causes(began, first_cpu, seen, start_ns, end_ns, look)
+            if start_ns < end_ns and not was_dense:
+                times = _times_of(seen, start_ns, end_ns, look)
+                steps_cpu = time.thread_time()
+                share = self._share_of_windows() * _OF_CAUSES
+                self._of_causes.took(began, steps_cpu - first_cpu, share)
                 self._is_dense = look is None and self._of_causes.period_s > _OLD_S
                 if self._is_dense:
                     self._of_causes.hurry()  # those of a second take less
-            if start_ns < end_ns and self._of_steps.is_due(began):
-                steps_cpu = time.thread_time() if steps_cpu is None else steps_cpu
-                part = seen.trace.window(start_ns, end_ns)
-                settled = is_settled(part, end_ns, seen.missing_from_ns)
-                steps = StepTimes(start_ns, end_ns, settled, rank_steps(part))
+            is_wanted = was_dense or not self._is_dense
+            if start_ns < end_ns and is_wanted and self._of_steps.is_due(began):
+                steps = _steps_of(seen, start_ns, end_ns)
                 cost_s = time.thread_time() - steps_cpu
                 self._of_steps.took(began, cost_s, self._share_of_windows() * _OF_STEPS)
         self._of_windows_s += time.thread_time() - first_cpu
         return times, steps
-
-    def _causes(
-        self,
-        began: float,
-        first_cpu: float,
-        seen: Seen,
-        start_ns: int,
-        end_ns: int,
-        look: Callable[[Trace, Times], None] | None = None,
-    ) -> Times:
-        """Return where the time went between two times.
-
-        Args:
-            began: When the update began.
-            first_cpu: The thread's CPU time when what is done for this began.
-            seen: What there is.
-            start_ns: The begin, ns from the origin of the recording.
-            end_ns: The end.
-            look: Called with the part and its times.
-        """
-        part = seen.trace.window(start_ns, end_ns)
-        settled = is_settled(part, end_ns, seen.missing_from_ns)
-        times = Times(start_ns, end_ns, settled, rank_times(part))
-        if look is not None:
-            look(part, times)
-        cost_s = time.thread_time() - first_cpu
-        self._of_causes.took(began, cost_s, self._share_of_windows() * _OF_CAUSES)
-        return times
 
     def _share_of_windows(self) -> float:
         return max(self._share - self._others, _LEAST_SHARE)
@@ -341,6 +332,24 @@ class Watcher:
             return False
         state = ControlPage.from_buffer_copy(page).switch_word & 0xFF
         return state != State.STOPPED and is_recording(self._found.folder)
+
+
+def _times_of(
+    seen: Seen, start_ns: int, end_ns: int, look: Callable[[Trace, Times], None] | None = None
+) -> Times:
+    """Return where the time went between two times; `look` is called with that part."""
+    part = seen.trace.window(start_ns, end_ns)
+    settled = is_settled(part, end_ns, seen.missing_from_ns)
+    times = Times(start_ns, end_ns, settled, rank_times(part))
+    if look is not None:
+        look(part, times)
+    return times
+
+
+def _steps_of(seen: Seen, start_ns: int, end_ns: int) -> StepTimes:
+    part = seen.trace.window(start_ns, end_ns)
+    settled = is_settled(part, end_ns, seen.missing_from_ns)
+    return StepTimes(start_ns, end_ns, settled, rank_steps(part))
 
 
 def _flush_ms(found: Found) -> int:
