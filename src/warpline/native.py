@@ -23,7 +23,7 @@ from typing import Any
 
 from warpline.frozen import frozen
 
-ABI_VERSION = 11
+ABI_VERSION = 12
 LIBRARY_NAME = "libwarpline_core.so"
 
 OK = 0
@@ -308,6 +308,17 @@ DECLARATIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "wl_raw_column": (c_int64, (c_void_p, c_char_p, c_int64, c_int64, c_void_p, c_void_p)),
     "wl_raw_intern": (c_int64, (c_void_p, c_char_p, c_int64)),
     "wl_raw_trim": (c_int64, (c_void_p, c_int64, c_int64, c_int64, c_int32, *_MESSAGE)),
+    "wl_follow_open": (c_int32, (c_void_p, c_int32, *_MESSAGE)),
+    "wl_follow_close": (None, (c_void_p,)),
+    "wl_follow_add_log": (c_int32, (c_void_p, c_char_p, c_int32, *_MESSAGE)),
+    "wl_follow_close_log": (c_int32, (c_void_p, c_int64, *_MESSAGE)),
+    "wl_follow_read": (c_int32, (c_void_p, c_int64, c_int64, c_void_p, c_void_p, *_MESSAGE)),
+    "wl_follow_devices": (c_int32, (c_void_p, c_void_p, c_void_p, *_MESSAGE)),
+    "wl_follow_measure": (
+        c_int32,
+        (c_void_p, c_int64, c_int64, c_void_p, c_int64, c_void_p, c_void_p, *_MESSAGE),
+    ),
+    "wl_follow_copy": (c_int64, (c_void_p, c_int32, c_int64, c_int32, c_void_p, *_MESSAGE)),
     "wl_json_open": (
         c_int32,
         (c_char_p, c_int64, c_int32, c_int64, c_int64, c_void_p, *_MESSAGE),
@@ -390,6 +401,15 @@ class Core:
     # session, text, bytes -> text id or -status
     wl_raw_intern: Callable[[c_void_p, bytes, int], int]
     wl_raw_trim: Callable[..., int]
+    wl_follow_open: Callable[..., int]
+    wl_follow_close: Callable[[c_void_p], None]
+    wl_follow_add_log: Callable[..., int]
+    wl_follow_close_log: Callable[..., int]
+    wl_follow_read: Callable[..., int]
+    wl_follow_devices: Callable[..., int]
+    wl_follow_measure: Callable[..., int]
+    # follower, tail, log, file, facts -> end or -status
+    wl_follow_copy: Callable[..., int]
     wl_json_open: Callable[..., int]
     wl_json_close: Callable[[c_void_p], None]
     wl_json_feed: Callable[..., int]

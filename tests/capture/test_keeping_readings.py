@@ -129,3 +129,13 @@ def test_a_file_that_is_begun_just_now_is_whole_or_not_there(
 
     monkeypatch.setattr(os, "fstat", size_after_writing)
     assert clocks(tmp_path) == [0, 1, 2]
+
+
+def test_a_copy_has_what_pytorch_wrote(tmp_path: Path) -> None:
+    (tmp_path / "session" / "pytorch").mkdir(parents=True)
+    (tmp_path / "session" / "pytorch" / "7-modules.jsonl").write_text("[]\n")
+    (tmp_path / "session" / "other").symlink_to(tmp_path)  # nothing else is followed
+    (tmp_path / "copy").mkdir()
+    copy_session(tmp_path / "session", tmp_path / "copy")
+    assert [path.name for path in (tmp_path / "copy").iterdir()] == ["pytorch"]
+    assert (tmp_path / "copy" / "pytorch" / "7-modules.jsonl").read_text() == "[]\n"

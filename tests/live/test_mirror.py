@@ -20,7 +20,7 @@ from warpline.capture.finishing.raw_session import LogFile, RawSession, log_file
 from warpline.capture.session.facts import read_facts
 from warpline.capture.session.keeping import logs_of, trim
 from warpline.capture.session.raw_numbers import LogHeader
-from warpline.live.mirror import Mirror
+from warpline.live.follow import Following
 from warpline.live.source import LiveSource, empty_meta
 from warpline.trace import Trace
 
@@ -48,9 +48,16 @@ class Playback:
         self._ends = {name: list(_bounds(data)) for name, data in self._logs.items()}
         self._used = dict.fromkeys(self._logs, 0)
 
-    def grow(self, part: float, more_bytes: int = 0) -> None:
-        """Let each log have a part of its records, and some bytes of the next one."""
+    @property
+    def largest(self) -> str:
+        """The name of the largest log."""
+        return max(self._logs, key=lambda name: len(self._logs[name]))
+
+    def grow(self, part: float, more_bytes: int = 0, *, held: str = "") -> None:
+        """Let each log have a part of its records, and some bytes of the next one; one is held."""
         for name, data in self._logs.items():
+            if name == held:
+                continue
             ends = self._ends[name]
             end = ends[round(part * (len(ends) - 1))]
             path = self.folder / name
@@ -105,6 +112,11 @@ def newest_ns(logs: list[LogFile]) -> int:
         return max(session.facts("process", "last_ns"))
 
 
+def copies_of(following: Following) -> list[LogFile]:
+    following.read()
+    return following.copies(0)
+
+
 @pytest.mark.parametrize("is_trimmed", [False, True])
 @pytest.mark.parametrize("name", ["pageable_h2d.bad", "tiny_kernels.node"])
 def test_a_mirror_of_a_growing_session_has_what_the_session_has(
@@ -120,14 +132,14 @@ def test_a_mirror_of_a_growing_session_has_what_the_session_has(
     seconds = (newest_ns(log_files(whole)) - origin_ns) / 8e9
     now_ns = origin_ns
     seen = 0
-    with closing(Mirror(folder, seconds, clock=lambda: now_ns)) as mirror:
+    with closing(Following(folder, seconds, (seconds,), clock=lambda: now_ns)) as mirror:
         for step in range(1, 9):
             playback.grow(step / 8, more_bytes=8 * draw.randrange(4))
             now_ns = newest_ns(log_files(folder))
             from_ns = now_ns - round(seconds * 1e9)
             if is_trimmed and step % 2:  # somebody else removes what is old, before it is read
                 trim(logs_of(folder), from_ns, now_ns)
-            copies = [*mirror.read()]
+            copies = copies_of(mirror)
             wanted = contents(log_files(folder), origin_ns, from_ns - origin_ns)
             assert contents(copies, origin_ns, from_ns - origin_ns) == wanted
             seen += sum(sum(of.values()) for of in wanted.values())
@@ -137,8 +149,8 @@ def test_a_mirror_of_a_growing_session_has_what_the_session_has(
         assert most < whole_bytes * 0.8  # what is old is gone
     assert seen > 1000
     before = {path.name: path.read_bytes() for path in logs_of(folder)}
-    with closing(Mirror(folder, seconds, clock=lambda: now_ns)) as late:
-        late.read()
+    with closing(Following(folder, seconds, (seconds,), clock=lambda: now_ns)) as late:
+        copies_of(late)
     assert {path.name: path.read_bytes() for path in logs_of(folder)} == before
 
 
@@ -147,10 +159,10 @@ def test_a_session_that_is_gone_leaves_the_copies(tmp_path: Path) -> None:
         archive.extractall(tmp_path, filter="data")
     (whole,) = tmp_path.iterdir()
     now_ns = newest_ns(log_files(whole))
-    with closing(Mirror(whole, 1.0, clock=lambda: now_ns)) as mirror:
-        before = [log.path.read_bytes() for log in mirror.read()]
+    with closing(Following(whole, 1.0, (1.0,), clock=lambda: now_ns)) as mirror:
+        before = [log.path.read_bytes() for log in copies_of(mirror)]
         shutil.rmtree(whole)
-        assert [log.path.read_bytes() for log in mirror.read()] == before
+        assert [log.path.read_bytes() for log in copies_of(mirror)] == before
         assert np.prod([len(data) > 4096 for data in before])
 
 
@@ -173,18 +185,18 @@ def test_a_log_with_a_false_header_harms_nothing_else(
         archive.extractall(tmp_path, filter="data")
     (whole,) = tmp_path.iterdir()
     now_ns = newest_ns(log_files(whole))
-    with closing(Mirror(whole, 1.0, clock=lambda: now_ns)) as mirror:
-        count = len(mirror.read())
+    with closing(Following(whole, 1.0, (1.0,), clock=lambda: now_ns)) as mirror:
+        count = len(copies_of(mirror))
         largest = max(logs_of(whole), key=lambda path: path.stat().st_size)
         header = LogHeader.from_buffer_copy(largest.read_bytes())
         setattr(header, field, value)
         with largest.open("r+b") as file:
             file.write(bytes(header))
-        with RawSession([*mirror.read()]) as session:
+        with RawSession(copies_of(mirror)) as session:
             assert session.rows("log") == count
     with (
-        closing(Mirror(whole, 1.0, clock=lambda: now_ns)) as late,
-        RawSession([*late.read()]) as of,
+        closing(Following(whole, 1.0, (1.0,), clock=lambda: now_ns)) as late,
+        RawSession(copies_of(late)) as of,
     ):
         of.decode(lambda _: None)
         assert of.rows("log") >= count - 1

@@ -45,7 +45,7 @@ def updates_of(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_where_there_are_many_events_causes_are_those_of_the_newest_second(
+def test_where_there_are_many_events_causes_and_steps_are_those_of_the_newest_second(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(shell.folder)
@@ -72,7 +72,8 @@ def test_where_there_are_many_events_causes_are_those_of_the_newest_second(
         if line["steps"]["is_settled"]:
             assert recorded_again(trace, line)["steps"] == line["steps"]
     assert any(line["times"]["is_settled"] for line in lines)
-    assert lines[-1]["steps"]["end_ns"] - lines[-1]["steps"]["start_ns"] > 10**9
+    assert lines[-1]["steps"]["end_ns"] - lines[-1]["steps"]["start_ns"] == 10**9
+    assert lines[-1]["steps"]["ranks"][0]["count"] > 5
 
 
 def test_numbers_are_those_of_the_same_part_of_the_recording(shell: Shell) -> None:

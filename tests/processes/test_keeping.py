@@ -135,6 +135,8 @@ def test_what_is_kept_is_written_when_a_signal_asks_for_it(lab: Laboratory) -> N
         (["--keep-last=3s", "--when=rain"], 'use --when "step > 2 x median"'),
         (["--keep-last=3s", "--when=signal KILL"], "is not a condition"),
         (["--keep-last=3s", "--steps=3", "--every=9"], "cannot be combined"),
+        (["--keep-last=3s", "--pytorch=memory"], "--pytorch=memory and --keep-last cannot be"),
+        (["--keep-last=3s", "--pytorch=functions-trace"], "use --pytorch=all,autograd-nvtx"),
     ],
 )
 def test_what_is_refused(lab: Laboratory, flags: list[str], said: str) -> None:

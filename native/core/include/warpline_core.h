@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Grows by one with every incompatible change below; the loader compares it. */
-#define WL_ABI_VERSION 11
+#define WL_ABI_VERSION 12
 
 /* wl_status */
 #define WL_OK 0
@@ -449,6 +449,42 @@ WL_API int64_t wl_raw_column(const wl_raw *session, const char *column, int64_t 
  * or a negated wl_status. */
 WL_API int64_t wl_raw_trim(const char *const *paths, int64_t count, int64_t from_ns, int64_t until_ns,
                            int32_t is_last, char *message, int64_t message_bytes);
+
+/* Follows a session that goes on: each record of its logs is read once, and the session is only read. It measures
+ * how busy GPUs were, and makes copies of the last seconds of the logs, of `tails` lengths of time. Open, add the
+ * logs, which are numbered from 0; then read again and again. One thread at a time. */
+typedef struct wl_follower wl_follower;
+WL_API int32_t wl_follow_open(wl_follower **follower, int32_t tails, char *message, int64_t message_bytes);
+WL_API void wl_follow_close(wl_follower *follower);
+
+/* Adds a log of a process, which has any number from 0 on; or forgets one, of which nothing is wanted any more. */
+WL_API int32_t wl_follow_add_log(wl_follower *follower, const char *path, int32_t process, char *message,
+                                 int64_t message_bytes);
+WL_API int32_t wl_follow_close_log(wl_follower *follower, int64_t log, char *message, int64_t message_bytes);
+
+/* Reads what is new at `now_ns`, monotonic ns: later times are not believed. Work that ended before `work_from_ns`
+ * is forgotten for good; what was complete before from_ns[n] is old for tail n. Fills facts[5]: when the first
+ * launch began whose work has no record, or 0; events that were dropped; logs that cannot be read to their end;
+ * how often others had removed records that were not read; GPUs so far, as processes number them. */
+WL_API int32_t wl_follow_read(wl_follower *follower, int64_t now_ns, int64_t work_from_ns, const int64_t *from_ns,
+                              int64_t *facts, char *message, int64_t message_bytes);
+
+/* Fills the process and CUDA's number of each GPU so far. */
+WL_API int32_t wl_follow_devices(const wl_follower *follower, int32_t *process, int64_t *number, char *message,
+                                 int64_t message_bytes);
+
+/* Measures the time in [from_ns, until_ns), monotonic ns: for each of `row_count` rows how long at least one
+ * operation ran, and how many operations overlap it. `rows` has the row of each GPU, several may have the same. */
+WL_API int32_t wl_follow_measure(const wl_follower *follower, int64_t from_ns, int64_t until_ns,
+                                 const int32_t *rows, int64_t row_count, int64_t *busy_ns, int64_t *operations,
+                                 char *message, int64_t message_bytes);
+
+/* Writes to `file`, a descriptor of an empty file or an older copy, what was read of a log and is not old for a
+ * tail, and what that refers to. Returns where the copy ends, 0 if nothing was ever read: the file stays as it is
+ * then; or a negated wl_status. Fills facts[2]: how often others had removed records of the log that were not read; where
+ * the log ends. */
+WL_API int64_t wl_follow_copy(wl_follower *follower, int32_t tail, int64_t log, int32_t file, int64_t *facts,
+                              char *message, int64_t message_bytes);
 
 /* Returns the number of a text, which is added if it is new, or a negated wl_status. */
 WL_API int64_t wl_raw_intern(wl_raw *session, const char *text, int64_t bytes);

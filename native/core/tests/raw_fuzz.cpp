@@ -1,6 +1,7 @@
 // Decodes damaged logs and copies every column out: under the sanitizers nothing may be found.
 //
 //     raw_fuzz [SESSIONS [SEED]]
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -446,6 +447,43 @@ void trim(Chance &chance, const std::string &folder, bool is_last) {
   wl_raw_trim(names, 3, from_ns, now_ns, is_last ? 1 : 0, nullptr, 0);
 }
 
+// Follows the logs as they are, and copies their last seconds to files of their own, which are logs, too.
+void follow(Chance &chance, const std::string &folder) {
+  wl_follower *follower = nullptr;
+  if (wl_follow_open(&follower, 2, nullptr, 0) != WL_OK) std::abort();
+  for (uint32_t number = 0; number < 3; ++number) {
+    const std::string path = folder + "/" + std::to_string(number);
+    wl_follow_add_log(follower, path.c_str(), static_cast<int32_t>(number % 2), nullptr, 0);
+  }
+  int64_t facts[5];
+  for (uint64_t times = 1 + chance.below(3); times > 0; --times) {
+    const auto from_ns = chance.below(8) == 0 ? static_cast<int64_t>(chance.word() >> 2)
+                                              : kOrigin + static_cast<int64_t>(chance.below(999));
+    const int64_t tails[] = {from_ns, from_ns - static_cast<int64_t>(chance.below(500))};
+    const int64_t now_ns = from_ns + static_cast<int64_t>(chance.below(1000));
+    if (wl_follow_read(follower, now_ns, from_ns, tails, facts, nullptr, 0) != WL_OK) std::abort();
+    const auto devices = static_cast<std::size_t>(facts[4]);
+    std::vector<int32_t> rows(devices + 1);
+    std::vector<int64_t> numbers(devices + 1);
+    wl_follow_devices(follower, rows.data(), numbers.data(), nullptr, 0);
+    for (int32_t &row : rows) row = static_cast<int32_t>(chance.below(2));
+    int64_t busy[2], operations[2];
+    wl_follow_measure(follower, from_ns, now_ns, rows.data(), 2, busy, operations, nullptr, 0);
+    if (chance.below(2) == 0) trim(chance, folder, false);
+  }
+  for (uint32_t number = 0; number < 3; ++number) {
+    const std::string path = folder + "/" + std::to_string(number);
+    const std::string copy = path + ".copy";
+    const int file = open(copy.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    const auto tail = static_cast<int32_t>(chance.below(2));
+    const int64_t end = wl_follow_copy(follower, tail, number, file, facts, nullptr, 0);
+    close(file);
+    if (end > 0 && chance.below(2) == 0) std::rename(copy.c_str(), path.c_str());
+    unlink(copy.c_str());
+  }
+  wl_follow_close(follower);
+}
+
 int64_t try_session(Chance &chance, const std::string &folder) {
   char message[256];
   wl_raw *session = nullptr;
@@ -455,6 +493,7 @@ int64_t try_session(Chance &chance, const std::string &folder) {
     write_log(chance, path, 1 + number % 2, folder + "/code");
   }
   for (uint64_t times = chance.below(4); times > 0; --times) trim(chance, folder, times == 1);
+  if (chance.below(2) == 0) follow(chance, folder);
   for (uint32_t number = 0; number < 3; ++number) {
     const std::string path = folder + "/" + std::to_string(number);
     wl_raw_add_log(session, path.c_str(), 1, number == 2, message, sizeof message);

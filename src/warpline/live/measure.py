@@ -117,18 +117,27 @@ class RankSteps:
 
 def activity(trace: Trace) -> tuple[GpuActivity, ...]:
     """Return how busy each GPU was in a part of a recording, by GPU."""
+    gpus = gpus_of(trace)
+    if not gpus:
+        return ()
+    work = device_work(trace)
+    busy_ns = work.busy_ns(work.device_id, len(gpus)).tolist()
+    counts = np.bincount(work.device_id, minlength=len(gpus)).tolist()
+    return tuple(
+        GpuActivity(gpu.gpu_index, gpu.name, ns, count)
+        for gpu, ns, count in zip(gpus, busy_ns, counts, strict=True)
+    )
+
+
+def gpus_of(trace: Trace) -> tuple[GpuActivity, ...]:
+    """Return the GPUs of a recording, at rest."""
     if not trace.has("device"):
         return ()
-    work, count = device_work(trace), trace.row_count("device")
-    busy_ns = work.busy_ns(work.device_id, count).tolist()
-    counts = np.bincount(work.device_id, minlength=count)
     columns = trace.columns("device", "gpu_index", "name_id")
     names = columns["name_id"].to_list()
     return tuple(
-        GpuActivity(int(index), None if name is None else trace.strings.text(name), ns, int(count))
-        for index, name, ns, count in zip(
-            columns["gpu_index"].values, names, busy_ns, counts, strict=True
-        )
+        GpuActivity(int(index), None if name is None else trace.strings.text(name), 0, 0)
+        for index, name in zip(columns["gpu_index"].values, names, strict=True)
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from warpline.capture.finishing.samples import find_samples
 from warpline.capture.session.facts import Facts, time_of
 from warpline.capture.session.keeping import KeepLast
 from warpline.errors import UsageError
-from warpline.live.mirror import Mirror
+from warpline.live.follow import DeviceKey, Following
 from warpline.live.source import LiveSource, empty_meta
 from warpline.trace import Trace
 
@@ -30,57 +29,49 @@ class Seen:
         missing_from_ns: When the first call began whose GPU work has no record yet, from the
             origin; None if there is none. All work that began before is in the trace.
         known_from_ns: Since when all events are known, from the origin.
-        lost: Events that were dropped since recording began.
         damaged_logs: Logs that cannot be read to their end.
+        device_rows: The row of the device table of each GPU, as processes number them.
     """
 
     trace: Trace
     now_ns: int
     missing_from_ns: int | None
     known_from_ns: int
-    lost: int
     damaged_logs: int
+    device_rows: Mapping[DeviceKey, int]
 
 
-class Follower:
-    """Reads the last seconds of a session again and again.
+class Windows:
+    """The last seconds of a session, of one or several lengths, as traces.
 
     Args:
+        following: What reads the session.
         folder: The session's directory.
         facts: The content of its session.json.
-        seconds: How long before each look events are known.
     """
 
-    def __init__(self, folder: Path, facts: Facts, seconds: float) -> None:
-        self._folder, self._facts = folder, facts
-        self._mirror = Mirror(folder, seconds, others_keep_s=_kept_s(facts))
+    def __init__(self, following: Following, folder: Path, facts: Facts) -> None:
+        self._following, self._folder, self._facts = following, folder, facts
         self.origin_ns = time_of(facts, "started_monotonic_ns") or 0
 
     @contextmanager
-    def look(self) -> Iterator[Seen]:
-        """Read what is new, and give what is there; it is valid within the context.
+    def look(self, tail: int) -> Iterator[Seen]:
+        """Give what was there when the logs were read last; it is valid within the context.
+
+        Args:
+            tail: Which of the lengths.
 
         Raises:
             CaptureError: The logs cannot be read.
         """
-        now_ns = time.monotonic_ns()  # what is read is of then, or later
-        logs = self._mirror.read()
-        with RawSession([*logs]) as session:
+        with RawSession(self._following.copies(tail)) as session:
             session.decode(_silent)
-            session.seal(self.origin_ns, now_ns)
-            yield self._seen(session, now_ns)
+            session.seal(self.origin_ns, self._following.state.now_ns)
+            yield self._seen(session, tail)
 
-    def keep_up(self) -> None:
-        """Read what is new, for a later look, if somebody else removes what is old."""
-        if self._mirror.removed_until_ns:
-            self._mirror.read()
-
-    def close(self) -> None:
-        """Free the memory."""
-        self._mirror.close()
-
-    def _seen(self, session: RawSession, now_ns: int) -> Seen:
-        at_ns = now_ns - self.origin_ns
+    def _seen(self, session: RawSession, tail: int) -> Seen:
+        state = self._following.state
+        at_ns, missing_ns = state.now_ns - self.origin_ns, state.missing_from_ns
         rows = rows_of(session)
         there = recorded_tables(session, self._facts, rows)
         meta = replace(
@@ -90,15 +81,13 @@ class Follower:
             host=_text(self._facts, "host"),
         )
         known = {name: count for name, count in rows.items() if name in there}
-        missing = [ns for ns in session.facts("cuda", "missing_from_ns") if ns]
-        dropped = sum(session.facts("log", "dropped_events"))
         return Seen(
             trace=Trace(LiveSource(session, known, meta)),
             now_ns=at_ns,
-            missing_from_ns=min(missing) - self.origin_ns if missing else None,
-            known_from_ns=max(self._mirror.known_from_ns - self.origin_ns, 0),
-            lost=dropped + sum(session.facts("cuda", "dropped")),
+            missing_from_ns=None if missing_ns is None else missing_ns - self.origin_ns,
+            known_from_ns=max(self._following.known_from_ns(tail) - self.origin_ns, 0),
             damaged_logs=sum(session.facts("log", "is_damaged")),
+            device_rows=_device_rows(session),
         )
 
     def _samples(self, session: RawSession, at_ns: int) -> tuple[tuple[int, int], ...] | None:
@@ -109,7 +98,15 @@ class Follower:
         return None if found is None else found.windows
 
 
-def _kept_s(facts: Facts) -> float:
+def _device_rows(session: RawSession) -> dict[DeviceKey, int]:
+    pids, incarnations = (session.facts("process", name) for name in ("pid", "incarnation"))
+    processes = list(zip(pids, incarnations, strict=True))
+    names = ("process_id", "number", "device_id")
+    rows = zip(*(session.facts("device_number", name) for name in names), strict=True)
+    return {(processes[process], number): row for process, number, row in rows}
+
+
+def kept_s(facts: Facts) -> float:
     """Return how many seconds of its end a recording keeps; 0 if a number of steps says it."""
     options = facts.get("options")
     text = options.get("keep_last") if isinstance(options, dict) else None

@@ -42,6 +42,7 @@ _FAILED = 255  # ssh's own errors, not the command's
 _NO_PYTHON = 97
 _OLDER = 96  # than 3.11
 _MOST_NOISE = 1 << 20
+_ASKED = "; without a terminal, a password or passphrase comes from ssh-agent or SSH_ASKPASS only"
 _BLOCK = 1 << 20
 _SOCKETS = re.compile(r"[\w./-]{1,50}", re.ASCII)
 
@@ -170,6 +171,15 @@ class Connection:
         ).returncode
 
 
+def _has_terminal() -> bool:
+    """Return whether ssh can ask for a password."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
 def _quoted(path: str) -> str:
     """Return a path as sh takes it, with the home directory for ~."""
     if path.startswith("~/"):
@@ -259,7 +269,10 @@ class Exchange:
         self.close()
         status = self._process.returncode
         if status == _FAILED:
-            return HostError(f"no connection to {host}", hint=f"try {shlex.join(self._try())}")
+            asked = "" if _has_terminal() else _ASKED
+            return HostError(
+                f"no connection to {host}", hint=f"try {shlex.join(self._try())}{asked}"
+            )
         if status == _NO_PYTHON:
             named = self._connection.python
             return HostError(

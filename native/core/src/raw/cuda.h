@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -65,6 +66,12 @@ struct CudaCallName {
 
   bool begins_capture() const { return role == CudaRole::kCaptureBegin; }
 };
+
+// What the name of a function says; `text` is its number.
+CudaCallName describe_call(int32_t text, std::string_view name, bool is_driver);
+
+// The name of a function in a record of its kind; false where the record is not sound.
+bool call_name_in(const uint64_t *record, std::size_t words, std::string_view &name);
 
 // A call that said what it concerns.
 struct CudaTarget {

@@ -1,5 +1,6 @@
 // The columns of the CUDA tables whose rows are no records, by name, in the types of the schema.
 #include <algorithm>
+#include <iterator>
 #include <bit>
 
 #include "raw/column.h"
@@ -24,6 +25,9 @@ const CudaStreamRow &stream(const RawTables &t, std::size_t row) { return cuda(t
 const Stack &stack(const RawTables &t, std::size_t row) { return cuda(t).chains.stacks[row]; }
 const CodeFrame &frame(const RawTables &t, std::size_t row) { return cuda(t).chains.frames[row]; }
 const CudaFacts &facts(const RawTables &t, std::size_t row) { return cuda(t).facts[row]; }
+const auto &device_number(const RawTables &t, std::size_t row) {  // there are few
+  return *std::next(cuda(t).device_rows.begin(), static_cast<std::ptrdiff_t>(row));
+}
 
 const Column kCudaColumns[] = {
     WL_COLUMN("stack/parent_id", int32_t, row_or_null(stack(t, row).parent)),
@@ -84,6 +88,9 @@ const Column kCudaColumns[] = {
     WL_COLUMN("cuda/missing_fills", int64_t, known(facts(t, row).missing_fills)),
     WL_COLUMN("cuda/missing_from_ns", int64_t, known(facts(t, row).missing_from_ns)),
     WL_COLUMN("cuda/last_buffer_ns", int64_t, known(facts(t, row).last_buffer_ns)),
+    WL_COLUMN("device_number/process_id", int64_t, known(device_number(t, row).first.first)),
+    WL_COLUMN("device_number/number", int64_t, known(device_number(t, row).first.second)),
+    WL_COLUMN("device_number/device_id", int64_t, known(device_number(t, row).second)),
     WL_COLUMN("cuda_session/beyond_limits", int64_t, known(cuda(t).beyond_limits)),
     WL_COLUMN("cuda_session/failed_launches", int64_t, known(t.counters.failed_launches)),
     WL_COLUMN("cuda_session/lost_values", int64_t, known(t.counters.lost_values)),
@@ -106,6 +113,7 @@ int64_t cuda_rows(const RawTables &tables, std::string_view table) {
                    is("device_attribute", t.device_attributes.size()), is("context", t.contexts.size()),
                    is("stream", t.streams.size()), is("stack", t.chains.stacks.size()),
                    is("frame", t.chains.frames.size()), is("cuda", t.facts.size()),
+                   is("device_number", t.device_rows.size()),
                    is("cuda_session", 1)});
 }
 

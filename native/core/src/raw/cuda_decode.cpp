@@ -56,7 +56,9 @@ constexpr RoleName kRoles[] = {
     {"StreamEndCapture", CudaRole::kCaptureEnd},
 };
 
-CudaCallName describe(int32_t text, std::string_view name, bool is_driver) {
+}  // namespace
+
+CudaCallName describe_call(int32_t text, std::string_view name, bool is_driver) {
   CudaCallName found;
   found.text = text;
   found.is_driver = is_driver;
@@ -73,7 +75,9 @@ CudaCallName describe(int32_t text, std::string_view name, bool is_driver) {
   return found;
 }
 
-}  // namespace
+bool call_name_in(const uint64_t *record, std::size_t words, std::string_view &name) {
+  return text_at(record, words, name);
+}
 
 CudaFacts &CudaTables::facts_of(int32_t process) {
   const auto place = static_cast<std::size_t>(process);
@@ -153,7 +157,7 @@ bool CudaDecoder::on_call_name(const uint64_t *record, std::size_t words) {
   const int32_t number = tables_.texts.intern(text);
   const auto [found, is_new] = cuda_.call_name_of.try_emplace(
       {number, is_driver}, static_cast<int32_t>(cuda_.call_names.size()));
-  if (is_new) cuda_.call_names.push_back(describe(number, text, is_driver));
+  if (is_new) cuda_.call_names.push_back(describe_call(number, text, is_driver));
   call_names_[domain].set(key & 0xffff, found->second);
   return true;
 }
@@ -205,7 +209,7 @@ bool CudaDecoder::on(const raw::Call &record) {
     const std::string text = "[unknown call " + std::to_string(record.call) + "]";
     const int32_t number = tables_.texts.intern(text);
     call.call_name = static_cast<int32_t>(cuda_.call_names.size());
-    cuda_.call_names.push_back(describe(number, text, api == 1));
+    cuda_.call_names.push_back(describe_call(number, text, api == 1));
     call_names_[api].set(record.call, call.call_name);
   }
   host_time_ = static_cast<uint64_t>(call.end_ns);

@@ -15,6 +15,7 @@
 #include "raw/cuda_dimensions.h"
 #include "raw/cuda_waits.h"
 #include "raw/demangle.h"
+#include "raw/expected_work.h"
 #include "raw/pc_samples.h"
 #include "raw/tables.h"
 
@@ -77,30 +78,6 @@ void remove_graphs_at_rest(RawTables &tables) {
   });
 }
 
-// When streams of a process were being captured: what is launched then runs later, in a graph.
-class Captures {
- public:
-  void add(int64_t time_ns, int change) { changes_.emplace_back(time_ns, change); }
-
-  void settle() {
-    std::sort(changes_.begin(), changes_.end());
-    int depth = 0;
-    for (auto &[time_ns, change] : changes_) {
-      depth = std::max(0, depth + change);
-      change = depth;
-    }
-  }
-
-  bool holds(int64_t time_ns) const {
-    const auto after = std::upper_bound(changes_.begin(), changes_.end(),
-                                        std::pair(time_ns, INT32_MAX));
-    return after != changes_.begin() && (after - 1)->second > 0;
-  }
-
- private:
-  std::vector<std::pair<int64_t, int>> changes_;  // once settled: from when on, how many
-};
-
 std::vector<Captures> find_captures(const RawTables &tables) {
   const CudaTables &cuda = tables.cuda;
   std::vector<Captures> found(tables.processes.size());
@@ -118,14 +95,6 @@ std::vector<Captures> find_captures(const RawTables &tables) {
   return found;
 }
 
-// What was recorded of a process at a time.
-uint32_t collected_at(const CudaFacts &facts, int64_t time_ns) {
-  if (facts.collecting.empty()) return UINT32_MAX;
-  const auto after = std::upper_bound(facts.collecting.begin(), facts.collecting.end(),
-                                      std::pair(time_ns, UINT32_MAX));
-  return after == facts.collecting.begin() ? 0 : (after - 1)->second;
-}
-
 // The correlations of all work on devices, with those of work whose times CUPTI did not know.
 Correlations correlations_of_work(RawTables &tables) {
   Correlations found = std::move(tables.cuda.lost_launches);
@@ -137,33 +106,14 @@ Correlations correlations_of_work(RawTables &tables) {
   return found;
 }
 
-// What device work a call should have led to: the bits of what must be collected for that, and the
-// number of those that did not.
-struct Expected {
-  uint32_t collected = 0;
-  int64_t CudaFacts::*missing = nullptr;
-};
-
-Expected expected_of(const ApiCallRow &call, const CudaCallName &name) {
-  const bool launches = (call.flags & raw::Call::kLaunches) != 0;
-  if (!launches || call.status != 0 || call.correlation == 0) return {};
-  if ((call.flags & raw::Call::kIsGraph) != 0) {
-    return {raw::kCollectsKernels | raw::kCollectsGraphs, &CudaFacts::missing_graphs};
-  }
-  if (name.is_kernel) return {raw::kCollectsKernels, &CudaFacts::missing_kernels};
-  if (name.is_copy) return {raw::kCollectsCopies, &CudaFacts::missing_copies};
-  if (name.is_fill) return {raw::kCollectsFills, &CudaFacts::missing_fills};
-  return {};
-}
-
 // Counts calls that succeeded and should have led to work on a device, but did not.
 void count_missing(RawTables &tables) {
   CudaTables &cuda = tables.cuda;
   const Correlations recorded = correlations_of_work(tables);
   const std::vector<Captures> captures = find_captures(tables);
   for (const ApiCallRow &call : tables.rows.of<ApiCallRow>()) {
-    const Expected work =
-        expected_of(call, cuda.call_names[static_cast<std::size_t>(call.call_name)]);
+    const Expected work = expected_of(call.flags, call.status != 0, call.correlation,
+                                      cuda.call_names[static_cast<std::size_t>(call.call_name)]);
     if (work.collected == 0) continue;
     const int32_t process = tables.threads[call.thread].process;
     if (recorded.contains(process, call.correlation)) continue;

@@ -158,6 +158,13 @@ LogPast::Words LogPast::records(const std::unordered_set<uint64_t> &over) const 
   return all;
 }
 
+void LogPast::forget(const std::unordered_set<uint64_t> &over) {
+  const auto is_over = [&](const auto &event) { return over.count(event.first) != 0; };
+  std::erase_if(starts_, is_over);
+  std::erase_if(stops_, is_over);
+  owner_ = nullptr;  // it may be one of them: its payloads were read with it
+}
+
 std::unordered_set<int64_t> LogPast::event_places(const std::unordered_set<uint64_t> &over) const {
   std::unordered_set<int64_t> found;
   for (const Event *event : events(over)) found.insert(event->places.begin(), event->places.end());

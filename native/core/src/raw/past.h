@@ -40,6 +40,9 @@ class LogPast {
   // The records. Of starts and stops those that are not over.
   Words records(const std::unordered_set<uint64_t> &over) const;
 
+  // Drops starts and stops of ranges that are over: both of a range, in all logs.
+  void forget(const std::unordered_set<uint64_t> &over);
+
   // The places of those of ranges that are in `records`.
   std::unordered_set<int64_t> event_places(const std::unordered_set<uint64_t> &over) const;
 

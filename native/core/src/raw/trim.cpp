@@ -25,24 +25,6 @@ namespace {
 
 constexpr int64_t kFilePage = 4096;
 
-// CUPTI's clock where it is not the host's: from the last pair that were read together.
-class ClockOffset {
- public:
-  void see(const uint64_t *record, std::size_t words) {
-    raw::CudaClock pair;
-    if (raw::kind_of(*record) == Kind::kCudaClock && pair.read(record, words)) {
-      offset_ns_ = pair.host_ns - pair.cupti_ns;
-    }
-  }
-  int64_t host_ns(uint64_t time_ns, bool is_on_gpu_clock) const {
-    const auto found = static_cast<int64_t>(time_ns + (is_on_gpu_clock ? offset_ns_ : 0));
-    return found < 0 || found > kFarNs ? 0 : found;
-  }
-
- private:
-  uint64_t offset_ns_ = 0;
-};
-
 // Who else can write to the directory of a log must not choose what is changed by a link. Files of this
 // process that have no name are links.
 int open_to_change(const std::string &path) {
@@ -137,13 +119,13 @@ class TrimmedLog {
       const std::size_t words = raw::words_of(*record);
       const Kind kind = raw::kind_of(*record);
       const raw::KindFacts facts = raw::facts_of(kind);
-      clock_.see(record, words);
-      const int64_t time_ns = time_of(record, words, facts);
+      times_.see(record, words);
+      const int64_t time_ns = times_.time_of(record, words, facts);
       if (kind == Kind::kCollecting && time_ns < period.from_ns) {
         file.put_word(at + facts.time_word * 8, static_cast<uint64_t>(period.from_ns));
       }
       // Of GPU work the begin: what was launched by then may end later.
-      const bool is_late = begin_of(record, words, facts) > period.until_ns;
+      const bool is_late = times_.begin_of(record, words, facts) > period.until_ns;
       if (is_nvtx_event(kind) && kind != Kind::kPayload) {
         const bool is_past = at < cut_ && !is_written_ && kept.count(at) == 0;
         is_owner_gone = is_late || is_past;
@@ -163,8 +145,8 @@ class TrimmedLog {
     cut_ = first_;
     while (const uint64_t *record = record_at(log, cut_)) {
       const std::size_t words = raw::words_of(*record);
-      clock_.see(record, words);
-      if (is_new(record, words, period)) break;
+      times_.see(record, words);
+      if (times_.is_new(record, words, period)) break;
       if (!past_.add(record, words, cut_)) return;  // damaged: finishing says so
       cut_ += static_cast<int64_t>(words * 8);
     }
@@ -188,28 +170,10 @@ class TrimmedLog {
     return words == 0 ? nullptr : log.words(at, words);
   }
 
-  int64_t time_of(const uint64_t *record, std::size_t words, const raw::KindFacts &facts) const {
-    if (facts.time_word == 0 || facts.time_word >= words) return 0;
-    return clock_.host_ns(record[facts.time_word], facts.is_on_gpu_clock);
-  }
-
-  // The first word of work on a GPU is its begin.
-  int64_t begin_of(const uint64_t *record, std::size_t words, const raw::KindFacts &facts) const {
-    const bool is_work = facts.is_on_gpu_clock && facts.time_word > 1;
-    return is_work && words > 1 ? clock_.host_ns(record[1], true) : time_of(record, words, facts);
-  }
-
-  bool is_new(const uint64_t *record, std::size_t words, const TrimPeriod &period) const {
-    const raw::KindFacts facts = raw::facts_of(raw::kind_of(*record));
-    const int64_t time_ns = time_of(record, words, facts);
-    const bool is_believed = time_ns <= period.until_ns || period.is_last;
-    return facts.lasting == raw::Lasting::kNever && time_ns >= period.from_ns && is_believed;
-  }
-
   std::string path_;
   std::pair<uint32_t, uint64_t> process_;
   LogPast past_;
-  ClockOffset clock_;
+  RecordTimes times_;
   int64_t first_ = 0;
   int64_t past_end_ = 0;
   int64_t cut_ = 0;

@@ -12,13 +12,9 @@
 #include <string>
 #include <vector>
 
-namespace warpline {
+#include "raw/record_times.h"
 
-struct TrimPeriod {
-  int64_t from_ns;   // what was complete before is old
-  int64_t until_ns;  // a record that claims to be later says nothing of what is old
-  bool is_last;      // these logs end: what is old beyond the first new record becomes padding, and what is later
-};
+namespace warpline {
 
 // Trims the logs of a session's processes; those that cannot be read or written stay as they are. Returns how
 // many bytes were given back.

@@ -79,7 +79,6 @@ _NOT_KEPT = (
     "every",
     "duty",
     "capture_range",
-    "pytorch",
     "gpu_metrics_devices",
 )
 _OFF = (None, (), 0.0, "none")
@@ -97,6 +96,12 @@ def _check_keeping(settings: CaptureSettings) -> None:
                 f"--{attribute.replace('_', '-')} and --keep-last cannot be combined",
                 hint="omit one of them",
             )
+    for word in sorted(NEEDS_READING.intersection(settings.pytorch)):
+        # PyTorch itself holds the events of the whole run.
+        raise UsageError(
+            f"--pytorch={word} and --keep-last cannot be combined",
+            hint="use --pytorch=all,autograd-nvtx, whose ranges are kept",
+        )
     if "gpu_health" not in settings.given:
         settings.gpu_health = 0.0
 

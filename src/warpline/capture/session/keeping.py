@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warpline import native
-from warpline.capture.session import holes
+from warpline.capture.session import holes, pytorch
 from warpline.capture.session.raw_numbers import LogHeader
 from warpline.capture.session.session import LOG_ENDING
 from warpline.errors import AgentMissingError, CaptureError, UsageError
@@ -116,6 +116,9 @@ def copy_session(folder: Path, target: Path) -> None:
         elif path.is_file():
             with path.open("rb", buffering=0) as file, (target / path.name).open("xb") as made:
                 holes.copy(file.fileno(), made.fileno())
+        elif path.name == pytorch.FOLDER and path.is_dir() and not path.is_symlink():
+            (target / path.name).mkdir()
+            copy_session(path, target / path.name)
 
 
 def _copy_log(path: Path, target: Path) -> None:

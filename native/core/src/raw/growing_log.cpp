@@ -1,0 +1,72 @@
+#include "raw/growing_log.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+namespace warpline {
+
+namespace {
+
+constexpr std::size_t kBufferWords = std::size_t{1} << 16;  // one more than any record has
+
+std::size_t read_at(int file, int64_t offset, void *room, std::size_t bytes) {
+  std::size_t done = 0;
+  while (done < bytes) {
+    const ssize_t got = pread(file, static_cast<char *>(room) + done, bytes - done,
+                              static_cast<off_t>(offset + static_cast<int64_t>(done)));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  return done;
+}
+
+}  // namespace
+
+GrowingLog::GrowingLog(const std::string &path)
+    : file_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+  struct stat facts {};
+  if (file_ >= 0 && (fstat(file_, &facts) != 0 || !S_ISREG(facts.st_mode))) {
+    close(file_);
+    file_ = -1;
+  }
+}
+
+GrowingLog::~GrowingLog() {
+  if (file_ >= 0) close(file_);
+}
+
+bool GrowingLog::read_header() {
+  struct stat facts {};
+  if (fstat(file_, &facts) != 0) return false;
+  if (read_at(file_, 0, &header_, sizeof header_) != sizeof header_) return false;
+  const auto size = static_cast<uint64_t>(facts.st_size);
+  const auto is_place = [&](uint64_t bytes) {
+    return bytes % 8 == 0 && bytes >= raw::kHeaderBytes && bytes <= size;
+  };
+  return std::memcmp(header_.magic, raw::kMagic, sizeof raw::kMagic) == 0 &&
+         header_.version == raw::kVersion && header_.header_bytes == raw::kHeaderBytes &&
+         (header_.first_bytes == 0 || is_place(header_.first_bytes)) && is_place(header_.used_bytes);
+}
+
+int64_t GrowingLog::first() const {
+  return header_.first_bytes == 0 ? int64_t{raw::kHeaderBytes} : static_cast<int64_t>(header_.first_bytes);
+}
+
+std::size_t GrowingLog::fill(int64_t at, int64_t end) const {
+  const auto left = static_cast<std::size_t>(end - at);
+  return read_at(file_, at, buffer(), std::min(left, kBufferWords * 8)) / 8;
+}
+
+uint64_t *GrowingLog::buffer() {
+  static thread_local std::vector<uint64_t> words(kBufferWords);
+  return words.data();
+}
+
+}  // namespace warpline
