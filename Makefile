@@ -38,7 +38,7 @@ WORKERS = $(shell expr $$(nproc) + 1)
 test: $(VENV)/installed  ## Run all tests that need no GPU; browser tests where a browser is found
 	@$(BIN)/python -m pytest $(if $(CI)$(if $(ARGS),,all),--numprocesses=$(WORKERS) --dist=worksteal) $(ARGS)
 
-# CI checks addresses. Run this after a change of the agent.
+# CI checks addresses, with fewer random inputs. Run this after a change of native code.
 sanitized: $(VENV)/installed  ## Check the native code with the sanitizers of addresses and of threads
 	native/check_sanitized address
 	native/check_sanitized thread

@@ -56,7 +56,7 @@ class SessionFollower {
   struct Log {
     std::string path;
     RecentWork::Log recent;
-    LogBacklog backlog;
+    LogBacklog backlog{0};
     LogState state;
     raw::LogHeader header{};  // as it was read last
     int64_t at = 0;  // where to read on; 0: nothing was read
