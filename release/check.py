@@ -31,6 +31,9 @@ from elftools.elf.elffile import ELFFile
 ROOT = Path(__file__).parents[1]
 MOST_INSTALLED_BYTES = 15 * 2**20
 MOST_AGENT_BYTES = 3 * 2**20
+NEWEST_GLIBC = (2, 28)
+# The files of glibc, in its versions before and after 2.34.
+_C_LIBRARY = ("libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "ld-linux-")
 # What of the tree the source distribution lacks.
 LEFT_OUT = {
     "tests/": "6 MB of sample recordings; tests are run in the repository",
@@ -104,7 +107,7 @@ def check_wheel(wheel: Path) -> None:
 
 
 def _check_library(name: str, data: bytes, wheel: Path) -> None:
-    """Check that a library is for the wheel's machine and shows no symbol of C++."""
+    """Check a library's machine and C library, and that it shows no symbol of C++."""
     library = ELFFile(io.BytesIO(data))
     machine = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64"}[library["e_machine"]]
     _require(wheel.stem.endswith(machine), f"{name} is for {machine}")
@@ -115,6 +118,15 @@ def _check_library(name: str, data: bytes, wheel: Path) -> None:
         if each["st_shndx"] != "SHN_UNDEF" and each.name.startswith("_Z")
     ]
     _require(not shown, f"{name} shows symbols of its C++ runtime: {shown[:3]}")
+    dynamic: Any = library.get_section_by_name(".dynamic")
+    needed = {tag.needed for tag in dynamic.iter_tags("DT_NEEDED")}
+    extra = {each for each in needed if not each.startswith(_C_LIBRARY)}
+    _require(not extra, f"{name} needs {sorted(extra)}")
+    wanted: Any = library.get_section_by_name(".gnu.version_r")
+    versions = [each.name for _, names in wanted.iter_versions() for each in names]
+    newest = max(tuple(map(int, each.removeprefix("GLIBC_").split("."))) for each in versions)
+    _require(newest <= NEWEST_GLIBC, f"{name} needs glibc {newest}")
+    print(f"  {name}: {machine}, glibc {'.'.join(map(str, newest))}, {', '.join(sorted(needed))}")
 
 
 def try_python(python: Path, folder: Path, whole: Path, agent: Path, *, is_offline: bool) -> None:
