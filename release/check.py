@@ -27,6 +27,7 @@ import wheel_file
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from elftools.elf.elffile import ELFFile
+from make_packages import LEFT_OUT
 
 ROOT = Path(__file__).parents[1]
 MOST_INSTALLED_BYTES = 15 * 2**20
@@ -34,14 +35,6 @@ MOST_AGENT_BYTES = 3 * 2**20
 NEWEST_GLIBC = (2, 28)
 # The files of glibc, in its versions before and after 2.34.
 _C_LIBRARY = ("libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "ld-linux-")
-# What of the tree the source distribution lacks.
-LEFT_OUT = {
-    "tests/": "6 MB of sample recordings; tests are run in the repository",
-    "benchmarks/": "as tests",
-    ".ci/": "checks of the repository",
-    "Makefile": "as .ci",
-    ".gitignore": "for git",
-}
 _PROGRAM = "import warpline\nwith warpline.annotate('work'):\n    pass\n"
 
 

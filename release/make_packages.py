@@ -3,8 +3,8 @@
 Usage: python release/make_packages.py [--output DIR] [--machines x86_64,aarch64]
 
 Run it with the packages of release/requirements.txt. For each machine there are a wheel of Warpline
-and one of warpline-agent; both exist without native libraries, too, for other systems. The time in
-the files is that of the last commit, or $SOURCE_DATE_EPOCH.
+and one of warpline-agent; both exist without native libraries, too, for other systems. That of
+pytest-warpline is for all. The time in the files is that of the last commit, or $SOURCE_DATE_EPOCH.
 """
 
 from __future__ import annotations
@@ -26,6 +26,15 @@ import wheel_file
 ROOT = Path(__file__).parents[1]
 MACHINES = ("x86_64", "aarch64")
 POLICY = "manylinux_2_28"  # that of zig.cmake
+# What of the tree the source distribution lacks.
+LEFT_OUT = {
+    "tests/": "6 MB of sample recordings; tests are run in the repository",
+    "benchmarks/": "as tests",
+    ".ci/": "checks of the repository",
+    "Makefile": "as .ci",
+    "action/": "the site that hosts the repository takes it from there",
+    ".gitignore": "for git",
+}
 # It knows the policies of all machines, and accepts names of those of its own only.
 _AUDITWHEEL = (
     "import platform; platform.machine = {!r}.lower; import auditwheel.main as a; a.main()"
@@ -39,7 +48,7 @@ def main() -> None:
     parser.add_argument("--machines", default=",".join(MACHINES), help="(default: %(default)s)")
     args = parser.parse_args()
     args.output.mkdir(parents=True, exist_ok=True)
-    for old in (*args.output.glob("warpline*.whl"), *args.output.glob("warpline*.tar.gz")):
+    for old in (*args.output.glob("*warpline*.whl"), *args.output.glob("warpline*.tar.gz")):
         old.unlink()
     build(args.output, [each for each in args.machines.split(",") if each])
 
@@ -63,6 +72,10 @@ def build(output: Path, machines: list[str]) -> None:
         for machine in [*machines, ""]:
             raw = _wheel(tree, Path(scratch, f"raw-{machine}"), machine, environment)
             _finish(raw, output, epoch_s)
+        plugin = _wheel(
+            tree / "packaging/pytest-warpline", Path(scratch, "plugin"), "", environment
+        )
+        _write(plugin.name, wheel_file.read(plugin), output, epoch_s)
 
 
 def _wheel(tree: Path, folder: Path, machine: str, environment: Mapping[str, str]) -> Path:
@@ -100,11 +113,16 @@ def _wheel(tree: Path, folder: Path, machine: str, environment: Mapping[str, str
 
 
 def _finish(raw: Path, output: Path, epoch_s: int) -> None:
-    """Write a wheel with the list of what is inside, and the wheel of the agent that it makes."""
+    """Write a wheel, and the wheel of the agent that it makes."""
     files = wheel_file.read(raw)
-    wheel_file.write(output / raw.name, described(files), epoch_s)
+    _write(raw.name, files, output, epoch_s)
     name = raw.name.replace("warpline-", "warpline_agent-", 1)
-    wheel_file.write(output / name, described(agent_wheel.files_of(files)), epoch_s)
+    _write(name, agent_wheel.files_of(files), output, epoch_s)
+
+
+def _write(name: str, files: Mapping[str, bytes], output: Path, epoch_s: int) -> None:
+    """Write a wheel with the list of what is inside."""
+    wheel_file.write(output / name, described(files), epoch_s)
 
 
 def described(files: Mapping[str, bytes]) -> dict[str, bytes]:

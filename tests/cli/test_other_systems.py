@@ -1,4 +1,4 @@
-"""Windows and macOS, as far as they can be played here: what Python lacks there is hidden from Warpline."""
+"""Windows and macOS, as far as they can be played here: what Python lacks there is hidden."""
 
 from __future__ import annotations
 
@@ -56,10 +56,14 @@ def refuse(event, given):
         raise FileNotFoundError(given[0])
 
 def serve_a_browser(server, poll_interval):
-    browser = threading.Thread(target=lambda: pages.append(urllib.request.urlopen(server.url).read()))
+    browser = threading.Thread(target=lambda: pages.append(get(server.url)))
     browser.start()
     server.handle_request()
     browser.join()
+
+def get(url):
+    with urllib.request.urlopen(url) as answer:
+        return answer.read()
 
 pages = []
 socketserver.BaseServer.serve_forever = serve_a_browser
