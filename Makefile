@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test sanitized torch-tests cluster-tests mcp-tests instructions bench harm lint format docs viewer wheels packages reproducible clean
+.PHONY: help demo test sanitized torch-tests cluster-tests mcp-tests instructions bench harm lint format docs viewer wheels packages emulated reproducible clean
 
 help:  ## Show this help
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) \
@@ -96,6 +96,9 @@ wheels: $(RELEASE)/installed  ## Build all packages into dist/: for old glibc, t
 
 packages: wheels  ## Build all packages, check them and try them on all Pythons here
 	@$(RELEASE)/bin/python release/check.py $(ARGS)
+
+emulated: $(RELEASE)/installed  ## Check the native core for aarch64 by an emulator: QEMU=/path/to/qemu-aarch64
+	@$(RELEASE)/bin/python release/check_emulated.py --emulator "$(or $(QEMU),qemu-aarch64)" $(ARGS)
 
 reproducible: wheels  ## Build all packages twice, and compare their bytes
 	@$(RELEASE)/bin/python release/make_packages.py --output build/again --machines "$(MACHINES)"

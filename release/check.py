@@ -52,14 +52,11 @@ def main() -> None:
     check_source(source)
     for wheel in wheels:
         check_wheel(wheel)
-    tried = [wheel for wheel in wheels if wheel.stem.endswith(f"_{platform.machine()}")] or [
-        wheel for wheel in wheels if wheel.stem.endswith("-any")
-    ]
-    whole = next(wheel for wheel in tried if wheel.name.startswith("warpline-"))
-    agent = next(wheel for wheel in tried if wheel.name.startswith("warpline_agent-"))
+    pure = tuple(_of(wheels, "-any"))
+    native = tuple(_of(wheels, f"_{platform.machine()}"))
     for python in args.python or list(_pythons()):
         with tempfile.TemporaryDirectory() as folder:
-            try_python(python, Path(folder), whole, agent, is_offline=args.offline)
+            try_python(python, Path(folder), native, pure, is_offline=args.offline)
     print("\nAll packages are as they should be.")
 
 
@@ -122,31 +119,63 @@ def _check_library(name: str, data: bytes, wheel: Path) -> None:
     print(f"  {name}: {machine}, glibc {'.'.join(map(str, newest))}, {', '.join(sorted(needed))}")
 
 
-def try_python(python: Path, folder: Path, whole: Path, agent: Path, *, is_offline: bool) -> None:
-    """Install the agent without anything else, and Warpline, and use both."""
+def _of(wheels: list[Path], ending: str) -> Iterator[Path]:
+    """Yield the wheel of Warpline and that of the agent with this ending."""
+    for name in ("warpline-", "warpline_agent-"):
+        yield from (
+            each for each in wheels if each.name.startswith(name) and each.stem.endswith(ending)
+        )
+
+
+def try_python(
+    python: Path,
+    folder: Path,
+    native: tuple[Path, ...],
+    pure: tuple[Path, ...],
+    *,
+    is_offline: bool,
+) -> None:
+    """Install the agent without anything else, and Warpline, and use both.
+
+    Args:
+        python: The interpreter.
+        folder: An empty one.
+        native: The wheels of Warpline and the agent for this machine; none if they were not built.
+        pure: Those without native libraries, which only read.
+        is_offline: Whether to leave out what takes a package index.
+    """
     print(f"\n== {_said(python, '--version').strip()} ({python})", flush=True)
-    bare = _environment(python, folder / "bare")
-    _pip(bare, "--no-index", "--no-deps", agent)
     recording = folder / "bare.warpline"
-    _warpline(bare, "profile", "-q", "-o", recording, "--", python, "-c", "print('recorded')")
-    _warpline(bare, "doctor")
+    if native:
+        bare = _environment(python, folder / "bare")
+        _pip(bare, "--no-index", "--no-deps", native[1])
+        _warpline(bare, "profile", "-q", "-o", recording, "--", python, "-c", "print('recorded')")
+        _warpline(bare, "doctor")
     if is_offline:
         return
     full = _environment(python, folder / "full")
-    _pip(full, whole)
-    _warpline(full, "doctor")
-    with contextlib.chdir(folder):  # where it writes its report
-        _warpline(full, "demo")
-    program = folder / "program.py"
-    program.write_text(_PROGRAM, encoding="utf-8")
-    _warpline(full, "profile", "-o", folder / "full.warpline", "--", full, program)
-    found = _said(full, "-m", "warpline", "stats", "-r", "nvtx_sum", folder / "full.warpline")
-    _require("work" in found, "the range is not in the recording")
-    _warpline(full, "stats", "-r", "process_sum", recording)
-    _pip(full, "--no-deps", agent)
+    _pip(full, pure[0])
+    _try_reading(full, folder)
+    if native:
+        _pip(full, "--force-reinstall", "--no-deps", native[0])
+        _try_reading(full, folder)
+        _warpline(full, "stats", "-r", "process_sum", recording)
+        program = folder / "program.py"
+        program.write_text(_PROGRAM, encoding="utf-8")
+        whole = folder / "full.warpline"
+        _warpline(full, "profile", "-o", whole, "--", full, program)
+        found = _said(full, "-m", "warpline", "stats", "-r", "nvtx_sum", whole)
+        _require("work" in found, "the range is not in the recording")
+    _pip(full, "--no-deps", (native or pure)[1])
     words = [str(full), "-I", "-m", "warpline", "--version"]
     both = subprocess.run(words, capture_output=True, check=False, env=_plain())
     _require(both.returncode == 1, "both packages at once are not refused")
+
+
+def _try_reading(python: Path, folder: Path) -> None:
+    _warpline(python, "doctor")
+    with contextlib.chdir(folder):  # where it writes its report
+        _warpline(python, "demo")
 
 
 def _environment(python: Path, folder: Path) -> Path:
