@@ -43,8 +43,8 @@ import asyncio, contextlib, http.server, importlib, io, json, multiprocessing, s
 import os, subprocess, sys, tempfile, threading, urllib.request, zipfile
 import numpy
 
-system, hidden, recording, page = sys.argv[1:]
-for module, names in json.loads(hidden).items():
+system, hidden = json.loads(SYSTEM)
+for module, names in hidden.items():
     for name in names:
         if module:
             delattr(importlib.import_module(module), name)
@@ -61,18 +61,19 @@ def serve_a_browser(server, poll_interval):
     server.handle_request()
     browser.join()
 
-def get(url):
-    with urllib.request.urlopen(url) as answer:
-        return answer.read()
-
-pages = []
-socketserver.BaseServer.serve_forever = serve_a_browser
 sys.addaudithook(refuse)
 sys.platform = system
 os.environ |= {"WARPLINE_NATIVE": "0", "no_proxy": "*"}
 
 from warpline.cli import main
 
+def get(url):
+    with urllib.request.urlopen(url) as answer:
+        return answer.read()
+
+pages = []
+socketserver.BaseServer.serve_forever = serve_a_browser
+recording, page = sys.argv[1:]
 for words in (["--help"], ["stats", "-r", "cuda_gpu_kern_sum", recording], ["analyze", recording],
               ["report", "-o", page, recording], ["view", "--no-browser", recording],
               ["profile", "--", "true"], ["kernels", "--", "true"], ["view", "--live"]):
@@ -83,16 +84,22 @@ for words in (["--help"], ["stats", "-r", "cuda_gpu_kern_sum", recording], ["ana
     print(words[0], status, *failed)
 print(len(pages), b"<script" in pages[0])
 """
+
+
+def program_on(system: str) -> str:
+    """Return the program, which plays a system before its line that imports Warpline."""
+    return PROGRAM.replace("SYSTEM", repr(json.dumps([system, HIDDEN[system]])))
+
+
+WINDOWS = program_on("win32")
 REFUSED = "1 error: programs are recorded on Linux only"
 
 
 @pytest.mark.parametrize("system", HIDDEN)
 def test_another_system_reads_and_says_that_it_does_not_record(tmp_path: Path, system: str) -> None:
     recording = Path(__file__).parents[2] / "src/warpline/data/pageable_h2d.bad.sqlite"
-    given = [system, json.dumps(HIDDEN[system]), str(recording), str(tmp_path / "page.html")]
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *given], capture_output=True, text=True, check=False
-    )
+    words = [sys.executable, "-c", program_on(system), str(recording), str(tmp_path / "page.html")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.stdout.splitlines() == [
         *("--help 0", "stats 0", "analyze 0", "report 0", "view 0"),
         *(f"profile {REFUSED}", f"kernels {REFUSED}", f"view {REFUSED}"),
