@@ -23,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test sanitized torch-tests cluster-tests mcp-tests instructions bench harm lint format docs site site-links viewer wheels packages reproducible clean
+.PHONY: help demo test sanitized torch-tests cluster-tests mcp-tests instructions bench harm lint format docs site site-links viewer wheels packages emulated reproducible clean
 
 help:  ## Show this help
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) \
@@ -112,11 +112,12 @@ wheels: $(RELEASE)/installed site  ## Build all packages into dist/: for old gli
 packages: wheels  ## Build all packages, check them and try them on all Pythons here
 	@$(RELEASE)/bin/python release/check.py $(ARGS)
 
-reproducible: $(RELEASE)/installed site  ## Build all packages twice, and compare their bytes
-	@for name in one other; do \
-		$(RELEASE)/bin/python release/make_packages.py --output build/twice/$$name --machines "$(MACHINES)" || exit; \
-	done
-	diff -r build/twice/one build/twice/other && echo "All packages have the same bytes twice."
+emulated: $(RELEASE)/installed  ## Check the native core for aarch64 by an emulator: QEMU=/path/to/qemu-aarch64
+	@$(RELEASE)/bin/python release/check_emulated.py --emulator "$(or $(QEMU),qemu-aarch64)" $(ARGS)
+
+reproducible: wheels  ## Build all packages twice, and compare their bytes
+	@$(RELEASE)/bin/python release/make_packages.py --output build/again --machines "$(MACHINES)"
+	diff -r dist build/again && echo "All packages have the same bytes twice."
 
 $(RELEASE)/installed: release/requirements.txt | $(BIN)/python
 	@echo "Installing the tools of a release into $(RELEASE)." >&2

@@ -27,18 +27,14 @@ import wheel_file
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from elftools.elf.elffile import ELFFile
+from make_packages import LEFT_OUT
 
 ROOT = Path(__file__).parents[1]
 MOST_INSTALLED_BYTES = 15 * 2**20
 MOST_AGENT_BYTES = 3 * 2**20
-# What of the tree the source distribution lacks.
-LEFT_OUT = {
-    "tests/": "6 MB of sample recordings; tests are run in the repository",
-    "benchmarks/": "as tests",
-    ".ci/": "checks of the repository",
-    "Makefile": "as .ci",
-    ".gitignore": "for git",
-}
+NEWEST_GLIBC = (2, 28)
+# The files of glibc, in its versions before and after 2.34.
+_C_LIBRARY = ("libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "ld-linux-")
 _PROGRAM = "import warpline\nwith warpline.annotate('work'):\n    pass\n"
 
 
@@ -56,14 +52,11 @@ def main() -> None:
     check_source(source)
     for wheel in wheels:
         check_wheel(wheel)
-    tried = [wheel for wheel in wheels if wheel.stem.endswith(f"_{platform.machine()}")] or [
-        wheel for wheel in wheels if wheel.stem.endswith("-any")
-    ]
-    whole = next(wheel for wheel in tried if wheel.name.startswith("warpline-"))
-    agent = next(wheel for wheel in tried if wheel.name.startswith("warpline_agent-"))
+    pure = tuple(_of(wheels, "-any"))
+    native = tuple(_of(wheels, f"_{platform.machine()}"))
     for python in args.python or list(_pythons()):
         with tempfile.TemporaryDirectory() as folder:
-            try_python(python, Path(folder), whole, agent, is_offline=args.offline)
+            try_python(python, Path(folder), native, pure, is_offline=args.offline)
     print("\nAll packages are as they should be.")
 
 
@@ -104,7 +97,7 @@ def check_wheel(wheel: Path) -> None:
 
 
 def _check_library(name: str, data: bytes, wheel: Path) -> None:
-    """Check that a library is for the wheel's machine and shows no symbol of C++."""
+    """Check a library's machine and C library, and that it shows no symbol of C++."""
     library = ELFFile(io.BytesIO(data))
     machine = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64"}[library["e_machine"]]
     _require(wheel.stem.endswith(machine), f"{name} is for {machine}")
@@ -115,34 +108,75 @@ def _check_library(name: str, data: bytes, wheel: Path) -> None:
         if each["st_shndx"] != "SHN_UNDEF" and each.name.startswith("_Z")
     ]
     _require(not shown, f"{name} shows symbols of its C++ runtime: {shown[:3]}")
+    dynamic: Any = library.get_section_by_name(".dynamic")
+    needed = {tag.needed for tag in dynamic.iter_tags("DT_NEEDED")}
+    extra = {each for each in needed if not each.startswith(_C_LIBRARY)}
+    _require(not extra, f"{name} needs {sorted(extra)}")
+    wanted: Any = library.get_section_by_name(".gnu.version_r")
+    versions = [each.name for _, names in wanted.iter_versions() for each in names]
+    newest = max(tuple(map(int, each.removeprefix("GLIBC_").split("."))) for each in versions)
+    _require(newest <= NEWEST_GLIBC, f"{name} needs glibc {newest}")
+    print(f"  {name}: {machine}, glibc {'.'.join(map(str, newest))}, {', '.join(sorted(needed))}")
 
 
-def try_python(python: Path, folder: Path, whole: Path, agent: Path, *, is_offline: bool) -> None:
-    """Install the agent without anything else, and Warpline, and use both."""
+def _of(wheels: list[Path], ending: str) -> Iterator[Path]:
+    """Yield the wheel of Warpline and that of the agent with this ending."""
+    for name in ("warpline-", "warpline_agent-"):
+        yield from (
+            each for each in wheels if each.name.startswith(name) and each.stem.endswith(ending)
+        )
+
+
+def try_python(
+    python: Path,
+    folder: Path,
+    native: tuple[Path, ...],
+    pure: tuple[Path, ...],
+    *,
+    is_offline: bool,
+) -> None:
+    """Install the agent without anything else, and Warpline, and use both.
+
+    Args:
+        python: The interpreter.
+        folder: An empty one.
+        native: The wheels of Warpline and the agent for this machine; none if they were not built.
+        pure: Those without native libraries, which only read.
+        is_offline: Whether to leave out what takes a package index.
+    """
     print(f"\n== {_said(python, '--version').strip()} ({python})", flush=True)
-    bare = _environment(python, folder / "bare")
-    _pip(bare, "--no-index", "--no-deps", agent)
     recording = folder / "bare.warpline"
-    _warpline(bare, "profile", "-q", "-o", recording, "--", python, "-c", "print('recorded')")
-    _warpline(bare, "doctor")
+    if native:
+        bare = _environment(python, folder / "bare")
+        _pip(bare, "--no-index", "--no-deps", native[1])
+        _warpline(bare, "profile", "-q", "-o", recording, "--", python, "-c", "print('recorded')")
+        _warpline(bare, "doctor")
     if is_offline:
         return
     full = _environment(python, folder / "full")
-    _pip(full, whole)
-    _warpline(full, "doctor")
-    _require("# Findings" in _said(full, "-m", "warpline", "docs", "findings"), "no documentation")
-    with contextlib.chdir(folder):  # where it writes its report
-        _warpline(full, "demo")
-    program = folder / "program.py"
-    program.write_text(_PROGRAM, encoding="utf-8")
-    _warpline(full, "profile", "-o", folder / "full.warpline", "--", full, program)
-    found = _said(full, "-m", "warpline", "stats", "-r", "nvtx_sum", folder / "full.warpline")
-    _require("work" in found, "the range is not in the recording")
-    _warpline(full, "stats", "-r", "process_sum", recording)
-    _pip(full, "--no-deps", agent)
+    _pip(full, pure[0])
+    _try_reading(full, folder)
+    if native:
+        _pip(full, "--force-reinstall", "--no-deps", native[0])
+        _try_reading(full, folder)
+        _warpline(full, "stats", "-r", "process_sum", recording)
+        program = folder / "program.py"
+        program.write_text(_PROGRAM, encoding="utf-8")
+        whole = folder / "full.warpline"
+        _warpline(full, "profile", "-o", whole, "--", full, program)
+        found = _said(full, "-m", "warpline", "stats", "-r", "nvtx_sum", whole)
+        _require("work" in found, "the range is not in the recording")
+    _pip(full, "--no-deps", (native or pure)[1])
     words = [str(full), "-I", "-m", "warpline", "--version"]
     both = subprocess.run(words, capture_output=True, check=False, env=_plain())
     _require(both.returncode == 1, "both packages at once are not refused")
+
+
+def _try_reading(python: Path, folder: Path) -> None:
+    _warpline(python, "doctor")
+    _require("# Findings" in _said(python, "-m", "warpline", "docs", "findings"), "no documentation")
+    with contextlib.chdir(folder):  # where it writes its report
+        _warpline(python, "demo")
 
 
 def _environment(python: Path, folder: Path) -> Path:

@@ -4,8 +4,8 @@ Usage: python release/make_packages.py [--output DIR] [--machines x86_64,aarch64
 
 Run it with the packages of release/requirements.txt. For each machine there are a wheel of Warpline
 and one of warpline-agent; both exist without native libraries, too, for other systems. Those of
-Warpline have the documentation site, which `make site` builds. The time in the files is that of the
-last commit, or $SOURCE_DATE_EPOCH.
+Warpline have the documentation site, which `make site` builds. That of pytest-warpline is for all.
+The time in the files is that of the last commit, or $SOURCE_DATE_EPOCH.
 """
 
 from __future__ import annotations
@@ -28,6 +28,15 @@ import wheel_file
 ROOT = Path(__file__).parents[1]
 MACHINES = ("x86_64", "aarch64")
 POLICY = "manylinux_2_28"  # that of zig.cmake
+# What of the tree the source distribution lacks.
+LEFT_OUT = {
+    "tests/": "6 MB of sample recordings; tests are run in the repository",
+    "benchmarks/": "as tests",
+    ".ci/": "checks of the repository",
+    "Makefile": "as .ci",
+    "action/": "the site that hosts the repository takes it from there",
+    ".gitignore": "for git",
+}
 # It knows the policies of all machines, and accepts names of those of its own only.
 _AUDITWHEEL = (
     "import platform; platform.machine = {!r}.lower; import auditwheel.main as a; a.main()"
@@ -44,7 +53,7 @@ def main() -> None:
     if not (args.site / "index.html").is_file():
         sys.exit(f"error: {args.site} is no documentation site: run make site")
     args.output.mkdir(parents=True, exist_ok=True)
-    for old in (*args.output.glob("warpline*.whl"), *args.output.glob("warpline*.tar.gz")):
+    for old in (*args.output.glob("*warpline*.whl"), *args.output.glob("warpline*.tar.gz")):
         old.unlink()
     build(args.output, [each for each in args.machines.split(",") if each], args.site)
 
@@ -64,11 +73,15 @@ def build(output: Path, machines: list[str], site: Path) -> None:
         _run("build", "--no-isolation", "--sdist", "--outdir", output, ROOT, env=environment)
         (source,) = output.glob("warpline-*.tar.gz")
         with tarfile.open(source) as archive:
-            archive.extractall(scratch, filter="data")
+            archive.extractall(scratch)  # noqa: S202 - just made here
         tree = Path(scratch, source.name.removesuffix(".tar.gz"))
         for machine in [*machines, ""]:
             raw = _wheel(tree, Path(scratch, f"raw-{machine}"), machine, environment)
             _finish(raw, output, site, epoch_s)
+        plugin = _wheel(
+            tree / "packaging/pytest-warpline", Path(scratch, "plugin"), "", environment
+        )
+        _write(plugin.name, wheel_file.read(plugin), output, epoch_s)
 
 
 def _wheel(tree: Path, folder: Path, machine: str, environment: Mapping[str, str]) -> Path:
@@ -106,11 +119,16 @@ def _wheel(tree: Path, folder: Path, machine: str, environment: Mapping[str, str
 
 
 def _finish(raw: Path, output: Path, site: Path, epoch_s: int) -> None:
-    """Write a wheel with the list of what is inside, and the wheel of the agent that it makes."""
+    """Write a wheel, and the wheel of the agent that it makes."""
     files = site_archive.with_site(wheel_file.read(raw), site)
-    wheel_file.write(output / raw.name, described(files), epoch_s)
+    _write(raw.name, files, output, epoch_s)
     name = raw.name.replace("warpline-", "warpline_agent-", 1)
-    wheel_file.write(output / name, described(agent_wheel.files_of(files)), epoch_s)
+    _write(name, agent_wheel.files_of(files), output, epoch_s)
+
+
+def _write(name: str, files: Mapping[str, bytes], output: Path, epoch_s: int) -> None:
+    """Write a wheel with the list of what is inside."""
+    wheel_file.write(output / name, described(files), epoch_s)
 
 
 def described(files: Mapping[str, bytes]) -> dict[str, bytes]:

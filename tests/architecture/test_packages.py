@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import io
 import json
 import lzma
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import agent_wheel
 import components
+import make_packages
 import pytest
 import site_archive
 import wheel_file
@@ -123,15 +125,6 @@ def test_pages_on_an_index_have_no_links_into_the_repository() -> None:
         assert re.findall(r"\]\((?!https:)|<img", text) == []
 
 
-def test_the_citation_has_the_version(repository: Path) -> None:
-    text = (repository / "CITATION.cff").read_text(encoding="utf-8")
-    version = re.search(
-        r'__version__ = "(.*)"', (ROOT / "src/warpline/__init__.py").read_text("utf-8")
-    )
-    assert version is not None
-    assert f"\nversion: {version[1]}\n" in text
-
-
 def test_released_wheels_have_the_site_in_place_of_its_pages(tmp_path: Path) -> None:
     site = tmp_path / "site"
     (site / "docs").mkdir(parents=True)
@@ -151,3 +144,46 @@ def test_what_the_site_contains_is_listed_with_its_license() -> None:
     assert {part.name for part in parts} >= {"sphinx", "furo", "pygments", "Snowball", "gumshoejs"}
     assert set(components.texts(parts)) == {part.text for part in parts}
     assert components.license_of(parts) == "Apache-2.0 AND BSD-2-Clause AND BSD-3-Clause AND MIT"
+
+
+def test_all_files_have_the_version(repository: Path) -> None:
+    version = warpline.__version__
+    for name, text in {
+        "CITATION.cff": f"\nversion: {version}\n",
+        "release/conda/recipe.yaml": f"\n  version: {version}\n",
+        "release/Containerfile": f" warpline=={version} ",
+    }.items():
+        assert text in (repository / name).read_text(encoding="utf-8"), name
+
+
+def test_conda_needs_what_the_wheel_needs(repository: Path) -> None:
+    config = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    recipe = (repository / "release/conda/recipe.yaml").read_text(encoding="utf-8")
+    listed = recipe.partition("  run:\n")[2].partition("\n\n")[0]
+    found = {line.strip("- ").replace(" ", "") for line in listed.splitlines()}
+    assert found == {f"python{config['requires-python']}", *config["dependencies"]}
+
+
+def test_the_source_distribution_has_the_tree(repository: Path) -> None:
+    """What `release/check.py` finds in the file, as far as patterns tell."""
+    words = ["git", "-C", str(repository), "ls-files"]
+    listed = subprocess.run(words, capture_output=True, text=True, check=False).stdout.split("\n")
+    if not listed[0]:
+        pytest.skip("not a git repository")
+    config = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = config["tool"]["scikit-build"]["sdist"]["include"]
+    kept = [each for each in patterns if not each.startswith("!")]
+    assert patterns[: len(kept)] == kept, "the last pattern that fits decides"
+    for name in filter(None, listed):
+        is_left_out = name.startswith(tuple(make_packages.LEFT_OUT))
+        is_kept = any(_fits(f"/{name}", each) for each in kept)
+        assert is_kept != is_left_out, name
+
+
+def _fits(name: str, pattern: str) -> bool:
+    """Return whether a pattern of files, or of all that is in a folder, has the file."""
+    folder, _, last = pattern.rpartition("/")
+    if last == "**":
+        return name.startswith(f"{folder}/")
+    own_folder, _, own = name.rpartition("/")
+    return own_folder == folder and fnmatch.fnmatchcase(own, last)

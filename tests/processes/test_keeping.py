@@ -32,7 +32,7 @@ def test_the_last_steps_are_kept_dumped_and_written_at_the_end(steered: Steered)
         time.sleep(0.03)
     assert "keeping the last 5steps" in steered.do("status")
     steered.do("dump")
-    steered.do("dump", "-o", "named")
+    assert steered.do("dump", "-q", "-o", "named") == "named.warpline\n"
     steered.range_up_to(32)
     steered.do("stop")
     for name in ("run_dump1", "named"):
