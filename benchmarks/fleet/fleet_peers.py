@@ -5,8 +5,8 @@
 TRACE is a trace of the PyTorch profiler of one rank with four steps whose collectives do not
 overlap, such as ddp_serial.bad.rank1.json.gz, and PYTHON has HolisticTraceAnalysis. Jobs are made
 of it in which rank 5 takes 15% longer, or none; in one, clocks are off by up to 50 ms. HTA's
-straggler analysis knows collectives by the names that NCCL had before 2.19, so it is also given
-traces with these. Each program reads all ranks by itself, one after the other.
+straggler analysis knows collectives by the names that older NCCL gave them, so it is also given
+traces with these. Programs run alternately, and each reads all ranks.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Case:
         name: What is planted.
         job: Its ranks and faults.
         slow: The ranks that others wait for.
-        is_renamed: Whether collectives have the names of NCCL before 2.19.
+        is_renamed: Whether collectives have the names of older NCCL.
     """
 
     name: str
@@ -131,7 +131,7 @@ def _said(cost: Mapping[str, float]) -> str:
 
 
 def _renamed(base: TraceTemplate) -> TraceTemplate:
-    """Return traces whose collectives have the names that NCCL gave them before 2.19."""
+    """Return traces whose collectives have the names that older NCCL gave them."""
     events = [
         {**event, "name": "ncclKernel_AllReduce_RING_LL_Sum_bf16(ncclWorkElem)"}
         if is_collective(event)

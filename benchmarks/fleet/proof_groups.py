@@ -12,7 +12,9 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -157,20 +159,28 @@ def many(steps: int) -> None:
             (first,) = unpacked(content[0])
             count = len(first.collectives.start_ns) + len(first.exchanges.start_ns)
             size = sum(map(len, content)) / 2**20
-            Path("/proc/self/clear_refs").write_text("5")  # the peak is that of now
-            before, began = _memory_mb("VmHWM"), time.process_time()
-            found = verdict_of("job", drained(content))
+            # In a new process, whose memory is that of the answer.
+            with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+                before, peak, cpu, text = pool.submit(_cost, content).result()
             print(
                 f"{name}: {len(job)} ranks x {job.steps} steps, {count:,} exchanges per rank:"
-                f" {size:.0f} MiB of summaries, {time.process_time() - began:.1f} s of CPU, memory"
-                f" {_memory_mb('VmHWM'):.0f} MiB (before: {before:.0f}); {found.layout}",
+                f" {size:.0f} MiB of summaries, {cpu:.1f} s of CPU, memory {peak:.0f} MiB (before:"
+                f" {before:.0f}); {text}",
                 flush=True,
             )
 
 
-def _memory_mb(name: str) -> float:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(name))
+def _cost(content: list[bytes]) -> tuple[float, float, float, str]:
+    """Return the memory before and at most, in MiB, the CPU time, and the layout."""
+    Path("/proc/self/clear_refs").write_text("5")  # else the peak is that of the parent
+    before, began = _peak_mib(), time.process_time()
+    found = verdict_of("job", drained(content))
+    return before, _peak_mib(), time.process_time() - began, found.layout
+
+
+def _peak_mib() -> float:
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 
 
 def main(words: Sequence[str]) -> None:
