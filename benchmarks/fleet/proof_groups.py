@@ -3,20 +3,25 @@
 python benchmarks/fleet/proof_groups.py layouts [DRAWS]  layouts are recognized, none is wrong
 python benchmarks/fleet/proof_groups.py stages [DRAWS]   slow stages and slow ranks of pipelines
 python benchmarks/fleet/proof_groups.py experts [DRAWS]  uneven experts, hot ranks, slow GPUs
+python benchmarks/fleet/proof_groups.py many [STEPS]     memory for jobs with many exchanges (Linux)
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
 from job_layouts import Layout, simulate, step_ns, summaries
 from job_programs import Recorded
 
-from warpline.fleet.summary import packed, unpacked
+from warpline.fleet.summary import drained, packed, unpacked
 from warpline.fleet.verdict import verdict_of
 from warpline.result.fleet import Fleet
 
@@ -33,6 +38,10 @@ LAYOUTS = {
 }
 PIPELINE = Layout(tensor=2, pipeline=4, data=2, microbatches=8, layers=3)
 MOE = Layout(data=8, experts=4)
+MANY = {
+    "sends and receives": Layout(pipeline=8, data=32, microbatches=64, layers=2),
+    "all-to-alls": Layout(data=256, experts=8, layers=24),
+}
 
 
 def answer(job: Layout) -> tuple[Fleet, list[Recorded]]:
@@ -142,10 +151,43 @@ def experts(draws: int) -> None:
     print(f"{draws} draws: {dict(counts)}")
 
 
+def many(steps: int) -> None:
+    """Measure time and memory of the answer by the number of exchanges."""
+    for name, layout in MANY.items():
+        for job in (replace(layout, steps=max(steps // 4, 3)), replace(layout, steps=steps)):
+            content = [packed([one]) for one in summaries(job, simulate(job))]
+            (first,) = unpacked(content[0])
+            count = len(first.collectives.start_ns) + len(first.exchanges.start_ns)
+            size = sum(map(len, content)) / 2**20
+            # In a new process, whose memory is that of the answer.
+            with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+                before, peak, cpu, text = pool.submit(_cost, content).result()
+            print(
+                f"{name}: {len(job)} ranks x {job.steps} steps, {count:,} exchanges per rank:"
+                f" {size:.0f} MiB of summaries, {cpu:.1f} s of CPU, memory {peak:.0f} MiB (before:"
+                f" {before:.0f}); {text}",
+                flush=True,
+            )
+
+
+def _cost(content: list[bytes]) -> tuple[float, float, float, str]:
+    """Return the memory before and at most, in MiB, the CPU time, and the layout."""
+    Path("/proc/self/clear_refs").write_text("5")  # else the peak is that of the parent
+    before, began = _peak_mib(), time.process_time()
+    found = verdict_of("job", drained(content))
+    return before, _peak_mib(), time.process_time() - began, found.layout
+
+
+def _peak_mib() -> float:
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+
+
 def main(words: Sequence[str]) -> None:
     """Run one of the checks."""
     what, *rest = words
-    {"layouts": layouts, "stages": stages, "experts": experts}[what](int(rest[0]) if rest else 100)
+    checks = {"layouts": layouts, "stages": stages, "experts": experts, "many": many}
+    checks[what](int(rest[0]) if rest else 100)
 
 
 if __name__ == "__main__":

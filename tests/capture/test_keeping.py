@@ -14,12 +14,13 @@ from typing import cast
 
 import numpy as np
 import pytest
+from capture.cuda_writer import CudaLog
 from capture.raw_writer import ORIGIN_NS, Log, write_session
 
 import warpline
 from warpline.capture.finishing.finish import finish
-from warpline.capture.launcher import keeper as keeping_loop
 from warpline.capture.launcher.keeper import Keeper
+from warpline.capture.session.activity import Activity
 from warpline.capture.session.control import CONTROL_STEPS, ControlFile, Counters
 from warpline.capture.session.facts import read_facts, write_facts
 from warpline.capture.session.keeping import KeepLast, copy_session, logs_of, trim
@@ -27,6 +28,7 @@ from warpline.capture.session.triggers import Triggers
 from warpline.trace import Trace
 
 DATA = Path(__file__).parents[1] / "data" / "raw"
+S = 1_000_000_000
 NAMES = ("pageable_h2d.bad", "tiny_kernels.graph", "tiny_kernels.node")
 # Ids of rows depend on which rows there are; nesting is that of the rows that are there.
 LEFT_OUT = {
@@ -163,6 +165,34 @@ def test_what_led_to_a_hang_is_kept_however_long_it_lasts(tmp_path: Path) -> Non
     assert finished(session)["range"]["name"].to_list() == ["before the hang"]
 
 
+def test_a_thread_that_only_asks_does_not_end_a_hang(tmp_path: Path) -> None:
+    """NCCL's watchdog asks every 100 ms, as long as the job hangs, and is told "not ready"."""
+    log = CudaLog(pid=os.getpid(), host=os.uname().nodename)
+    log.launch(10, 20, 1)
+    session = write_session(tmp_path / "run.raw", log)
+    seconds = [ORIGIN_NS / 1e9]
+    written: list[str] = []
+    with closing(ControlFile.create(session)) as control:
+        keeper = Keeper(
+            *(session, control, KeepLast(1000.0), Triggers(hang_s=60.0)),
+            lambda _, reason: written.append(reason),
+            now=lambda: seconds[0],
+        )
+        for passed in range(1, 120):
+            log.call("cudaEventQuery", passed * S, passed * S + 9, 1, status=600)
+            if passed == 30:  # one has completed, so the job goes on
+                log.call("cudaEventQuery", passed * S + 10, passed * S + 19, 1)
+            log.write(session)
+            seconds[0] = ORIGIN_NS / 1e9 + passed
+            keeper.look()
+        # What led to the hang is kept, not the time of the queries.
+        assert keeper.kept_from_ns(ORIGIN_NS + 120 * S) == pytest.approx(
+            ORIGIN_NS + (30 - 1000) * S, abs=S
+        )
+        keeper.end(ORIGIN_NS + 120 * S)
+    assert written == ["nothing was recorded for 60.0 s"]
+
+
 class Steps:
     """A control page that only has steps."""
 
@@ -186,7 +216,7 @@ def test_a_slow_step_soon_after_a_dump_is_in_the_next_one(
 ) -> None:
     session = write_session(tmp_path / "run.raw", Log())
     steps, now = Steps(), [ORIGIN_NS / 1e9]
-    monkeypatch.setattr(keeping_loop, "measure_recorded", lambda _: len(steps.begins))
+    monkeypatch.setattr(Activity, "count", lambda _: len(steps.begins))
     written: list[tuple[float, str]] = []
     keeper = Keeper(
         *(session, cast("ControlFile", steps), KeepLast(10.0), Triggers(step_ratio=2.0)),

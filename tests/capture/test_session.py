@@ -203,7 +203,7 @@ def test_folders_never_meet(tmp_path):
 def test_logs_are_measured_by_their_headers(folder):
     for name, events, lost in (("1-2-0.wlraw", 5, 1), ("1-2-1.wlraw", 7, 0)):
         head = bytearray(4096)
-        head[:8] = session._LOG_MAGIC
+        head[:8] = session.LOG_MAGIC
         struct.pack_into("<QQ", head, 64, events, lost)
         (folder / name).write_bytes(head)
     (folder / "cut.wlraw").write_bytes(b"WL")

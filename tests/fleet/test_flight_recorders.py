@@ -143,6 +143,26 @@ def test_all_came_and_it_does_not_complete(tmp_path: Path) -> None:
     assert "network" in finding.fix
 
 
+def test_a_group_whose_ranks_are_not_recorded(tmp_path: Path) -> None:
+    """As in dumps of Gloo: a rank that has called nothing in it may not belong to it."""
+    both = {"0": ("default_pg", ()), "1": ("tp", ())}
+    every = [Recorder(0, both), *(Recorder(rank, {"0": both["0"]}) for rank in (1, 2))]
+    for recorder in every:
+        recorder.call("0", "all_reduce")
+    every[0].call("1", "all_reduce", "started")
+    finding = only(answer(tmp_path, every))
+    assert finding.title == "The job hangs: only rank 0 called all_reduce 1 of group 1 (tp)"
+    assert "is not recorded, and ranks 1 and 2 have called nothing in it" in finding.claim
+    assert "last call of rank 2 is all_reduce 1 of group 0" in finding.claim
+    assert not finding.ranks
+
+
+def test_all_ranks_are_in_the_default_group(tmp_path: Path) -> None:
+    every = [Recorder(rank, {"0": ("default_pg", ())}) for rank in range(3)]
+    every[0].call("0", "all_reduce", "started")
+    assert only(answer(tmp_path, every)).ranks == ("rank 1", "rank 2")
+
+
 def test_less_than_ten_seconds_are_no_hang(tmp_path: Path) -> None:
     every = job(2)
     every[0].call("0", "all_reduce", "started")

@@ -114,6 +114,17 @@ def test_healthy_jobs_have_no_straggler(base: tuple[object, RankSummary]) -> Non
         assert "straggler:" not in found.verdict
 
 
+def test_a_rank_that_is_late_in_too_few_steps_to_tell(base: tuple[object, RankSummary]) -> None:
+    """One of eight ranks may be late in all of two steps by chance; it is said that it was."""
+    fault = Fault("gap", (2,), 8 * MS)
+    found, _ = answer(base, replace(SKEWED, steps=3, faults=(fault,)))
+    (finding,) = found.findings
+    assert not found.stragglers
+    assert (finding.rule, finding.ranks) == ("ranks-in-turn", ("rank 2",))
+    assert "mostly for rank 2, which may be chance in 3 steps" in finding.title
+    assert "most of them in 3 of 3 steps" in finding.claim
+
+
 def test_a_rank_that_is_late_in_few_steps(base: tuple[object, RankSummary]) -> None:
     fault = Fault("gap", (2,), 60 * MS, steps=(3, 6, 8))
     found, _ = answer(base, replace(SKEWED, steps=12, faults=(fault,)))

@@ -30,6 +30,8 @@ def module(declared: Declarations) -> str:
     for numbers in declared.numbers:
         lines += _enum(numbers)
     lines += _log_header(declared.header)
+    (call,) = (record for record in declared.records if record.name == "Call")
+    lines += ["", "# The kind of the records of CUDA calls.", f"CALL_KIND = {call.number}"]
     tables = [(record, table) for record in declared.records for table in record.tables]
     collectors = [f'"{name}": "{table.name}"' for _, table in tables for name in table.collectors]
     collected = [f'"{table.name}": {_bits(table)}' for _, table in tables if table.collected]

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from warpline.cli import talk
 from warpline.cli.arguments import add_output, add_steps
+from warpline.cli.limits import add_limits, limits
 from warpline.cli.output import Output
-from warpline.cli.sides import add_sides, share_of, sides
+from warpline.cli.sides import add_sides, sides
 from warpline.cli.startup import lazy
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ else:
 NAME = "compare"
 HELP = "compare two runs, or counters of kernels: what changed, and what is noise"
 
-_SLOWER, _UNDECIDED = 3, 4  # exit statuses of --fail-on
-
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of this command."""
@@ -47,17 +46,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_sides(parser)
     group = parser.add_argument_group("comparison")
     add_steps(group)
-    group.add_argument(
-        "--tolerance",
-        metavar="SHARE",
-        help="difference in step time that counts as the same, such as 2%% (default: 2%%)",
-    )
-    group.add_argument(
-        "--fail-on",
-        metavar="SHARE",
-        help="exit with status 3 if steps (of counters: launches of a kernel) take this much more"
-        " time, such as 5%%; 4 if undecided",
-    )
+    add_limits(group, "steps (of counters: launches of a kernel)")
     group.add_argument(
         "--tables",
         metavar="NAME[,NAME]",
@@ -69,8 +58,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Print the comparison; with --fail-on, status 3 for a regression and 4 if undecided."""
     before, after = sides(args)
-    limit = None if args.fail_on is None else share_of("--fail-on", args.fail_on)
-    tolerance = None if args.tolerance is None else share_of("--tolerance", args.tolerance)
+    limit = limits(args)
     output = Output(
         args,
         {
@@ -84,7 +72,7 @@ def run(args: Namespace) -> int:
         before,
         after,
         steps=args.steps,
-        tolerance=limit if tolerance is None else tolerance,
+        tolerance=limit.tolerance,
         paired=args.paired,
         tables=tuple(filter(None, (args.tables or "").split(","))),
         keep_going=not args.debug,
@@ -95,9 +83,7 @@ def run(args: Namespace) -> int:
             if section.hint:
                 talk.hint(section.hint)
     output.write(_with_table(compared) if output.format == "csv" else compared)
-    if limit is None:
-        return 0
-    return {"slower": _SLOWER, "undecided": _UNDECIDED}.get(compared.verdict, 0)
+    return limit.status(compared.verdict)
 
 
 def _with_table(compared: Comparison | KernelComparison) -> Document:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from warpline.cli.arguments import STDOUT, add_output, add_steps
 from warpline.cli.fleet_workers import add_workers, write_answer
+from warpline.cli.limits import add_limits, limits
 from warpline.cli.output import format_name
-from warpline.cli.sides import share_of
+from warpline.cli.sides import add_sides
 from warpline.cli.startup import lazy
 from warpline.errors import UsageError
 from warpline.files import check_output
@@ -26,7 +27,6 @@ else:
 
 _FORMATS = ("text", "json", "markdown")
 _SIDES = 2
-_SLOWER, _UNDECIDED = 3, 4  # exit statuses of --fail-on, as of `compare`
 _USAGE = "warpline fleet compare 'run1/*.warpline' 'run2/*.warpline'"
 
 
@@ -49,42 +49,22 @@ class Compare:
             f"{parser.prog} BEFORE AFTER [OPTIONS]\n"
             f"       {parser.prog} --before A... --after B... [OPTIONS]"
         )
-        group = parser.add_argument_group("sides")
-        for name, text in (("before", "before the change"), ("after", "after the change")):
-            group.add_argument(
-                f"--{name}",
-                nargs="+",
-                default=[],
-                metavar="JOB",
-                help=f"jobs {text}: each quoted pattern or directory is one; files with distinct"
-                " ranks are one",
-            )
-        group.add_argument(
-            "--paired",
-            action="store_true",
-            help="the jobs were run in turn: compare the first with the first, and so on",
+        add_sides(
+            parser,
+            "JOB",
+            "jobs",
+            "each quoted pattern or directory is one; files with distinct ranks are one",
         )
         add_workers(parser)
         group = parser.add_argument_group("comparison")
         add_steps(group)
-        group.add_argument(
-            "--tolerance",
-            metavar="SHARE",
-            help="difference in step time that counts as the same, such as 2%% (default: 2%%)",
-        )
-        group.add_argument(
-            "--fail-on",
-            metavar="SHARE",
-            help="exit with status 3 if steps take this much more time, such as 5%%; 4 if"
-            " undecided",
-        )
+        add_limits(group)
         add_output(parser, formats=", ".join(_FORMATS))
 
     def run(self, args: Namespace) -> int:
         """Print the comparison; with --fail-on, status 3 for a regression and 4 if undecided."""
         before, after = _jobs(args)
-        limit = None if args.fail_on is None else share_of("--fail-on", args.fail_on)
-        tolerance = None if args.tolerance is None else share_of("--tolerance", args.tolerance)
+        limit = limits(args)
         name = format_name(args)
         if name not in _FORMATS:
             raise UsageError(f"unknown format {name!r}", hint=f"use {', '.join(_FORMATS)}")
@@ -98,13 +78,11 @@ class Compare:
             workers=args.workers,
             scheduler=args.scheduler,
             steps=args.steps,
-            tolerance=limit if tolerance is None else tolerance,
+            tolerance=limit.tolerance,
             paired=args.paired,
         )
         write_answer(partial(rendering.WRITERS[name], found), args.output)
-        if limit is None:
-            return 0
-        return {"slower": _SLOWER, "undecided": _UNDECIDED}.get(found.verdict, 0)
+        return limit.status(found.verdict)
 
 
 COMPARE = Compare()

@@ -19,21 +19,33 @@ else:
 _SIDES = 2
 
 
-def add_sides(parser: ArgumentParser) -> None:
-    """Declare the options that name several runs of each side."""
+def add_sides(
+    parser: ArgumentParser,
+    metavar: str = "RECORDING",
+    runs: str = "runs",
+    which: str = "recordings with distinct ranks are one run",
+) -> None:
+    """Declare the options that name several runs of each side.
+
+    Args:
+        parser: Of the command.
+        metavar: What one is.
+        runs: What they are called.
+        which: What counts as one of them.
+    """
     group = parser.add_argument_group("sides")
     for name, text in (("before", "before the change"), ("after", "after the change")):
         group.add_argument(
             f"--{name}",
             nargs="+",
             default=[],
-            metavar="RECORDING",
-            help=f"runs {text}; recordings with distinct ranks are one run",
+            metavar=metavar,
+            help=f"{runs} {text}; {which}",
         )
     group.add_argument(
         "--paired",
         action="store_true",
-        help="the runs were made in turn: compare the first with the first, and so on",
+        help=f"the {runs} took turns: compare the first with the first, and so on",
     )
 
 

@@ -91,6 +91,23 @@ def numbered(findings: Iterable[FleetFinding]) -> tuple[FleetFinding, ...]:
     return tuple(replace(item, id=f"F{place}") for place, item in enumerate(order, 1))
 
 
+def _in_turn(job: Job, late: Late, waited: str) -> tuple[str, str, str, tuple[str, ...]]:
+    """Return the title, the end of the claim, the fix and the ranks of waits without straggler."""
+    title = f"Ranks wait for each other {waited}"
+    suspect = late.suspect
+    if suspect is None:
+        more = " No rank and no machine causes most of it."
+        return f"{title}, no single straggler", more, _TURN_FIX, ()
+    name = job.name(suspect.rank)
+    of = plural(max(len(job.step_index), 1), "step")
+    more = (
+        f" {capital(name)} causes {format_ratio(suspect.ratio)} of all waits, most of them in"
+        f" {suspect.steps:,} of {of}: one of {len(job):,} ranks may do so by chance."
+    )
+    fix = f"Record more steps. If {name} is late in them, too, look at its CPU, GPU and input."
+    return f"{title}, mostly for {name}, which may be chance in {of}", more, fix, (name,)
+
+
 def _late(job: Job, waits: Waits, late: Late, causes: LateCauses) -> FleetFinding:
     each = " per step" if job.has_steps else ""
     exposed = format_ratio(late.exposed_ns / causes.now_ns if causes.now_ns else 0.0)
@@ -104,11 +121,11 @@ def _late(job: Job, waits: Waits, late: Late, causes: LateCauses) -> FleetFindin
     if late.pattern == "in-turn":
         claim = (
             f"On average, a rank waits {waited} for others, {format_ns(late.exposed_ns)}"
-            f" ({exposed}) without computing. No rank and no machine causes most of it."
+            f" ({exposed}) without computing."
         )
-        title = f"Ranks wait for each other {waited}, no single straggler"
+        title, more, fix, suspects = _in_turn(job, late, waited)
         return FleetFinding(
-            "", "ranks-in-turn", severity, title, claim, _TURN_FIX, (), step, saving
+            "", "ranks-in-turn", severity, title, claim + more, fix, suspects, step, saving
         )
     who = names(job, [*late.ranks])
     is_pair = len(job) == 2

@@ -36,9 +36,11 @@ _TENSORS = ("input_sizes", "input_dtypes", "output_sizes", "output_dtypes")
 _P2P = ("send", "recv")
 _COALESCED = "coalesced"
 _HINT = "dump again with torch._C._distributed_c10d._dump_nccl_trace(), and write its bytes"
-# Functions of PyTorch and of the standard library are not the program's.
+# Functions of PyTorch and of the standard library are not the program's, nor what marks those of
+# PyTorch as deprecated.
 _LIBRARIES = re.compile(
-    r"-packages/torch/|/torch/distributed/|/lib/python3\.\d+/(?!.*-packages/)|^<"
+    r"-packages/(torch/|typing_extensions\.py)|/torch/distributed/"
+    r"|/lib/python3\.\d+/(?!.*-packages/)|^<"
 )
 
 

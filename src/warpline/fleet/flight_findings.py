@@ -179,7 +179,9 @@ def _hang(dumps: Sequence[FlightDump], item: Stuck, *, others: int) -> FleetFind
         deed = f"{who} did not call {call}"
     else:
         deed = f"{who} did not join {call} of {waiting}"
-    if not absent:
+    if not absent and item.strangers:
+        deed = f"only {waiting} called {call}"
+    elif not absent:
         deed = f"all ranks called {call}, and it has not completed"
     title = f"The job hangs: {deed}" if item.is_hang else f"{capital(deed)}, so far"
     states = {dumps[at.dump].calls.state[at.row] for at in item.waiting}
@@ -193,7 +195,15 @@ def _hang(dumps: Sequence[FlightDump], item: Stuck, *, others: int) -> FleetFind
         claim += " PyTorch has given up waiting for it."
     if not item.is_hang:
         claim += " Less than 10 s are no hang: dump again later."
-    claim += "".join(_whereabouts(dumps, rank) for rank in item.missing[:_MOST])
+    suspects = item.missing
+    if not absent and item.strangers:
+        suspects = item.strangers
+        have = "has" if len(suspects) == 1 else "have"
+        claim += (
+            " Which ranks the group has is not recorded, and"
+            f" {listed(suspects)} {have} called nothing in it."
+        )
+    claim += "".join(_whereabouts(dumps, rank) for rank in suspects[:_MOST])
     if item.unknown:
         claim += f" There is no dump of {listed(item.unknown)}."
     if others > 0:
@@ -217,6 +227,11 @@ def _fix(item: Stuck, who: str) -> str:
         )
     if item.unknown:
         return f"Look for the end of {who} in its log: an exception, out of memory, a dead machine."
+    if item.strangers:
+        return (
+            "If the group has one of the ranks that called nothing in it, look at what that rank"
+            " did after its last call (py-spy dump --pid PID). Else, look for the network or a GPU."
+        )
     return (
         "Look for the network or a GPU: errors in dmesg (Xid), nvidia-smi nvlink -e, NCCL's own"
         " log (NCCL_DEBUG=INFO)."

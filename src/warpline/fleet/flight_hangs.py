@@ -37,6 +37,7 @@ _SAME = {
 _ANY = {"all_to_all", "all_gather_v", "reduce_scatter_v", "split"}
 _ANY_INPUT = {"scatter", "_broadcast_oop", *_ANY}
 _ANY_OUTPUT = {"gather", "_reduce_oop", *_ANY}
+_ALL = "default_pg"  # the group of all ranks
 _LEAST_NS = 10_000_000_000  # less is not a hang
 
 
@@ -53,7 +54,8 @@ class GroupCalls:
 
     Attributes:
         name, description: Of the group.
-        members: Its ranks; those of the dumps that know it, if not recorded.
+        members: Its ranks; if not known, those that have called something in it.
+        are_known: Whether its ranks are: they are recorded, or all ranks are in it.
         is_whole: Whether there is a dump of every member, and members are recorded.
         dump: Shape (n,), int64, places of the dumps.
         row: Shape (n,), int64, rows in them.
@@ -66,6 +68,7 @@ class GroupCalls:
     name: str
     description: str
     members: tuple[int, ...]
+    are_known: bool
     is_whole: bool
     dump: I64
     row: I64
@@ -123,6 +126,7 @@ class Stuck(NamedTuple):
         waiting: Calls of the ranks that wait.
         missing: Ranks with a dump that did not call it.
         unknown: Ranks without a dump.
+        strangers: Ranks that have called nothing in the group, if it is not known which it has.
         waited_ns: From the last of the calls to when the dumps were written; None if unknown.
         timed_out: Whether PyTorch has given up waiting for it.
     """
@@ -132,6 +136,7 @@ class Stuck(NamedTuple):
     waiting: tuple[Place, ...]
     missing: tuple[int, ...]
     unknown: tuple[int, ...]
+    strangers: tuple[int, ...]
     waited_ns: int | None
     timed_out: bool
 
@@ -214,12 +219,14 @@ def _groups(dumps: Sequence[FlightDump]) -> Iterator[GroupCalls]:
         of_dump, row, number, kind, is_open = (
             np.concatenate(parts) for parts in zip(*columns, strict=True)
         )
-        members = recorded or tuple(sorted({dumps[place].rank for place, _ in owners}))
+        callers = ranks if description == _ALL else {dumps[place].rank for place, _ in owners}
+        members = recorded or tuple(sorted(callers))
         is_whole = recorded is not None and ranks.issuperset(recorded)
         yield GroupCalls(
             name,
             description,
             members,
+            recorded is not None or description == _ALL,
             is_whole,
             of_dump,
             row,
@@ -315,6 +322,7 @@ def _stuck(dumps: Sequence[FlightDump], group: GroupCalls) -> Stuck | None:
         tuple(waiting),
         tuple(missing),
         tuple(rank for rank in group.members if rank not in of_rank),
+        () if group.are_known else tuple(rank for rank in of_rank if rank not in group.members),
         *_waited(dumps, waiting),
     )
 
@@ -361,6 +369,7 @@ def _stuck_p2p(dumps: Sequence[FlightDump]) -> list[Stuck]:
                     tuple(waiting),
                     lacking if is_known else (),
                     () if is_known else lacking,
+                    (),
                     *_waited(dumps, waiting),
                 )
             )

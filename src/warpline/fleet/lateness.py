@@ -30,6 +30,20 @@ _LARGEST = 16  # waits of a step that draws consider
 _MOST_LACKING = 0.1  # of the operations that other ranks run: beyond, a rank has another task
 
 
+class Suspect(NamedTuple):
+    """A rank that most waits are for, which may be chance.
+
+    Attributes:
+        rank: Its place in the job.
+        ratio: The share of the waits that it causes, in 0..1.
+        steps: Number of steps in which it causes most of them.
+    """
+
+    rank: int
+    ratio: float
+    steps: int
+
+
 class Late(NamedTuple):
     """Ranks that others wait for.
 
@@ -41,6 +55,8 @@ class Late(NamedTuple):
         steps: Number of steps in which they cause most of the waits.
         waited_ns: How long each other rank waits for them, mean per step.
         exposed_ns: The part of it in which its GPU computes nothing.
+        suspect: Which rank most of the waits are for where that may be chance: in few steps, one
+            rank may be late in each.
     """
 
     pattern: Pattern
@@ -48,6 +64,7 @@ class Late(NamedTuple):
     steps: int
     waited_ns: float
     exposed_ns: float
+    suspect: Suspect | None = None
 
 
 def late_ranks(job: Job, waits: Waits, groups: tuple[Group, ...], stage: I64) -> Late | None:
@@ -90,7 +107,21 @@ def late_ranks(job: Job, waits: Waits, groups: tuple[Group, ...], stage: I64) ->
     if exposed < MEASURABLE_RATIO * job.usual_step_ns:
         return None
     pattern, ranks, steps = blamed
-    return Late(pattern, ranks, steps, waited, exposed)
+    is_alone = not ranks and _is_one_group(groups, len(taking))
+    return Late(
+        pattern, ranks, steps, waited, exposed, _suspect(job, waits, taking) if is_alone else None
+    )
+
+
+def _suspect(job: Job, waits: Waits, taking: I64) -> Suspect | None:
+    """Return the rank that causes more than half of the waits, if one does."""
+    total = waits.caused_exposed_ns.sum(axis=1)
+    worst = int(np.argmax(total))
+    ratio = float(total[worst] / max(float(total.sum()), 1.0))
+    if ratio <= max(_MOST_STEPS, _share(len(taking))):
+        return None
+    steps = _late_steps(job, waits.caused_exposed_ns, np.array([worst], np.int64))
+    return Suspect(worst, ratio, steps)
 
 
 def _waits_for(job: Job, values: F64, ranks: tuple[int, ...], taking: I64) -> float:

@@ -12,10 +12,10 @@ from typing import Any
 
 from warpline.capture.finishing.raw_session import LogFile, is_alive
 from warpline.capture.launcher.step_clock import StepClock
+from warpline.capture.session.activity import Activity
 from warpline.capture.session.control import ControlFile
 from warpline.capture.session.keeping import KeepLast, logs_of, trim
 from warpline.capture.session.readings import trim_readings
-from warpline.capture.session.session import measure_recorded
 from warpline.capture.session.triggers import Triggers
 from warpline.errors import WarplineError
 from warpline.units import format_ns
@@ -66,7 +66,8 @@ class Keeper:
         self._reason: str | None = None  # why to write, at the next time that it may be
         self._quiet_until = 0.0  # a condition that goes on is one event
         self._dumps: list[threading.Thread] = []
-        self._recorded = 0  # events so far
+        self._activity = Activity(folder)
+        self._recorded = 0  # events so far, without queries that say "not ready"
         self._recorded_at = now()  # when there were new ones, at the last look
         self._written = -1  # events at the last dump, so that a hang is written once
 
@@ -162,7 +163,7 @@ class Keeper:
         return f"nothing was recorded for {format_ns(round(quiet_s * 1e9))}"
 
     def _see(self) -> None:
-        recorded = measure_recorded(self._folder)
+        recorded = self._activity.count()
         if recorded != self._recorded:
             self._recorded, self._recorded_at = recorded, self._now()
 
@@ -202,7 +203,7 @@ class Keeper:
             elif self._dead.setdefault(path, now_ns) < from_ns:
                 path.unlink(missing_ok=True)
                 self._dead.pop(path)
-                self._recorded = measure_recorded(self._folder)  # that is nothing new
+                self._recorded = self._activity.count()  # that is nothing new
 
 
 def _end_of(folder: Path) -> int:

@@ -143,6 +143,9 @@ class LogHeader(ctypes.LittleEndianStructure):
     )
 
 
+# The kind of the records of CUDA calls.
+CALL_KIND = 66
+
 # The tables whose rows are records.
 ROW_TABLES: tuple[str, ...] = (
     "api_call",

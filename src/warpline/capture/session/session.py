@@ -42,7 +42,7 @@ NCCL = "nccl"  # the collector
 NCCL_VARIABLE = "NCCL_PROFILER_PLUGIN"
 _MOST_NCCL_PATH = 254  # bytes: NCCL cuts longer names
 
-_LOG_MAGIC = b"WLRAW\r\n\x1a"
+LOG_MAGIC = b"WLRAW\r\n\x1a"
 _ATTEMPTS = 1000
 LOG_HEAD_BYTES = 4096
 
@@ -266,11 +266,6 @@ def free_space(folder: Path) -> None:
                     punch_hole(file.fileno(), begin, size - begin)
 
 
-def measure_recorded(folder: Path) -> int:
-    """Return how many events were recorded, also those that were removed again."""
-    return sum(header.records for header, _ in _headers(folder))
-
-
 def measure(folder: Path) -> Volume:
     """Return the current size of a session's logs; unreadable logs count as empty."""
     events = dropped = size = logs = 0
@@ -291,5 +286,5 @@ def _headers(folder: Path) -> Iterator[tuple[LogHeader, int]]:
             with contextlib.suppress(OSError), Path(entry.path).open("rb", buffering=0) as file:
                 head = file.read(ctypes.sizeof(LogHeader))
                 size = entry.stat().st_blocks * 512
-                is_log = len(head) == ctypes.sizeof(LogHeader) and head.startswith(_LOG_MAGIC)
+                is_log = len(head) == ctypes.sizeof(LogHeader) and head.startswith(LOG_MAGIC)
                 yield LogHeader.from_buffer_copy(head) if is_log else LogHeader(), size
