@@ -174,7 +174,9 @@ def try_python(
 
 def _try_reading(python: Path, folder: Path) -> None:
     _warpline(python, "doctor")
-    _require("# Findings" in _said(python, "-m", "warpline", "docs", "findings"), "no documentation")
+    _require(
+        "# Findings" in _said(python, "-m", "warpline", "docs", "findings"), "no documentation"
+    )
     with contextlib.chdir(folder):  # where it writes its report
         _warpline(python, "demo")
 

@@ -145,7 +145,7 @@ def test_all_came_and_it_does_not_complete(tmp_path: Path) -> None:
 
 def test_a_group_whose_ranks_are_not_recorded(tmp_path: Path) -> None:
     """As in dumps of Gloo: a rank that has called nothing in it may not belong to it."""
-    both = {"0": ("default_pg", ()), "1": ("tp", ())}
+    both: dict[str, tuple[str, tuple[int, ...]]] = {"0": ("default_pg", ()), "1": ("tp", ())}
     every = [Recorder(0, both), *(Recorder(rank, {"0": both["0"]}) for rank in (1, 2))]
     for recorder in every:
         recorder.call("0", "all_reduce")
