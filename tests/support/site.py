@@ -16,4 +16,8 @@ def built() -> Path:
         if os.environ.get("CI"):
             pytest.fail("the documentation site is missing: make site", pytrace=False)
         pytest.skip("no documentation site; make site")
+    built_ns = (SITE / "search.html").stat().st_mtime_ns
+    pages = (SITE.parents[1] / "docs").rglob("*.md")
+    if not os.environ.get("CI") and any(page.stat().st_mtime_ns > built_ns for page in pages):
+        pytest.skip("the documentation site is older than its pages; make site")
     return SITE
