@@ -3,6 +3,7 @@
 // Not mapped: a file that shrinks under a mapping kills its reader.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -11,6 +12,11 @@
 #include "warpline_raw.h"
 
 namespace warpline {
+
+// A count of records that a log gives, so that sums of any number of them fit.
+inline int64_t summable(uint64_t count) {
+  return static_cast<int64_t>(std::min<uint64_t>(count, uint64_t{1} << 40));
+}
 
 class RawLog {
  public:

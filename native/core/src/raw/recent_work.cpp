@@ -5,6 +5,7 @@
 
 #include "raw/cuda_clock.h"
 #include "raw/expected_work.h"
+#include "raw/log.h"
 
 namespace warpline {
 
@@ -19,10 +20,6 @@ constexpr std::size_t kMostCaptures = 100'000;
 constexpr std::size_t kMostNames = 1U << 20;
 
 bool is_time(uint64_t time_ns) { return time_ns != 0 && time_ns <= uint64_t{kFarNs}; }
-
-int64_t bounded(uint64_t count) {
-  return static_cast<int64_t>(std::min<uint64_t>(count, uint64_t{1} << 40));
-}
 
 struct Span {
   int64_t start_ns;
@@ -161,7 +158,7 @@ bool RecentWork::take_fact(Log &log, Process &process, const uint64_t *record, s
     case Kind::kLost: {
       raw::Lost lost;
       if (!lost.read(record, words)) return false;
-      lost_ += bounded(lost.records);
+      lost_ += summable(lost.records);
       return true;
     }
     default: return true;

@@ -18,10 +18,6 @@ namespace {
 constexpr int kAttempts = 5;
 constexpr std::size_t kMostWords = std::size_t{1} << 18;  // of a backlog, until it is looked through
 
-int64_t bounded(uint64_t count) {
-  return static_cast<int64_t>(std::min<uint64_t>(count, uint64_t{1} << 40));
-}
-
 }  // namespace
 
 void SessionFollower::add_log(const char *path, int32_t process) {
@@ -65,7 +61,7 @@ void SessionFollower::read(Log &log, int64_t now_ns, const std::vector<int64_t> 
       log.backlog.reset(log.at, file.header().trimmed_records);
     }
     log.header = file.header();
-    log.dropped = bounded(file.header().dropped_records);
+    log.dropped = summable(file.header().dropped_records);
     log.state.is_damaged = log.at == log.stuck_at || !walk(log, file, now_ns, from_ns);
     if (log.state.is_damaged) log.stuck_at = log.at;
     log.state.end = file.end();

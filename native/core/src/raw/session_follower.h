@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "raw/growing_log.h"
+#include "raw/log.h"
 #include "raw/log_backlog.h"
 #include "raw/recent_work.h"
 
