@@ -22,6 +22,8 @@ def test_axe_objects_to_nothing(viewer, report):
         assert viewer.ask("document.documentElement.dataset.theme") == "dark"
         assert violations(viewer, rules=COLOR_RULES) == []
         viewer.press("t")
+    viewer.ask("document.styleSheets[0].insertRule('button { color: #bbb !important }')")
+    assert {rule for rule, *_ in violations(viewer)} == {"color-contrast"}
 
 
 @pytest.mark.parametrize(("scheme", "rules"), [("light", RULES), ("dark", COLOR_RULES)])

@@ -227,7 +227,8 @@ class Viewer:
 
 # Contrast follows from the colour and size of a text and from what is behind it: of texts that are
 # alike in these, such as the cells of a table, the first stands for all, as axe takes milliseconds
-# for each. Where a text lies over something else than its ancestors, it stands for itself only.
+# for each. Where a text lies over something else than its ancestors, it stands for itself only; and
+# one that is scrolled out of sight or a single letter, of which axe says nothing, for such ones.
 _MARK_ALIKE = """(within) => {
   const grounds = new Map([[null, ""]]);
   const ground = (one) => {
@@ -247,8 +248,11 @@ _MARK_ALIKE = """(within) => {
     (root) => [...root.querySelectorAll(":not(:has(*))")])) {
     const { color, fontSize, fontWeight, textShadow } = getComputedStyle(one);
     const isOff = one.disabled || one.closest("[aria-disabled=true]") !== null;
-    const text = [color, fontSize, fontWeight, textShadow];
-    const look = [ground(one), ...text, isOff, one.checkVisibility()].join("|");
+    const { left, top, width, height } = one.getBoundingClientRect();
+    const isOnTop = document.elementFromPoint(left + width / 2, top + height / 2) === one;
+    const isShort = one.textContent.trim().length < 2;
+    const text = [color, fontSize, fontWeight, textShadow, isOff, isOnTop, isShort];
+    const look = [ground(one), ...text, one.checkVisibility()].join("|");
     if (seen.has(look)) one.dataset.alike = "";
     seen.add(look);
   }
