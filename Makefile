@@ -23,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test sanitized torch-tests cluster-tests mcp-tests instructions bench harm lint format docs site site-links viewer wheels packages emulated reproducible clean
+.PHONY: help demo test thorough sanitized torch-tests cluster-tests mcp-tests instructions bench harm lint format docs site site-links viewer wheels packages emulated reproducible clean
 
 help:  ## Show this help
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) \
@@ -37,6 +37,10 @@ WORKERS = $(shell expr $$(nproc) + 1)
 
 test: $(VENV)/installed  ## Run all tests that need no GPU; browser tests where a browser is found
 	@$(BIN)/python -m pytest $(if $(CI)$(if $(ARGS),,all),--numprocesses=$(WORKERS) --dist=worksteal) $(ARGS)
+
+# After a change of the viewer or of reports, and before a release.
+thorough: $(VENV)/installed  ## Run the further cases of tests, mostly of more recordings in a browser
+	@$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=worksteal -m thorough $(ARGS)
 
 # CI checks addresses, with fewer random inputs. Run this after a change of native code.
 sanitized: $(VENV)/installed  ## Check the native code with the sanitizers of addresses and of threads

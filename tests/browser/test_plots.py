@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 
 import pytest
 from support import browsing, plain_sums
@@ -73,12 +74,11 @@ def test_the_bars_of_a_kernel_lead_to_its_longest(show, trace):
     assert viewer.page.evaluate("window.warpline.model.selected.value.id") == own[0]["event"]
 
 
-@pytest.mark.parametrize("theme", ["dark", "light"])
-@pytest.mark.parametrize("width", [390, 1440])
-def test_plots_fit_the_page(open_viewer, report, subject, width, theme):
-    viewer = open_viewer(viewport={"width": width, "height": 900}, color_scheme=theme)
-    viewer.open(report(subject), "#p")
-    for name in TOPICS:
+def test_plots_fit_the_page(show):
+    viewer = show("#p")
+    for theme, width, name in product(("dark", "light"), (390, 1440), TOPICS):
+        viewer.page.emulate_media(color_scheme=theme)
+        viewer.page.set_viewport_size({"width": width, "height": 900})
         topic(viewer, name)
         viewer.frame()
         room = viewer.page.evaluate("document.querySelector('.plots-body').scrollWidth")
@@ -86,7 +86,6 @@ def test_plots_fit_the_page(open_viewer, report, subject, width, theme):
         for text in viewer.page.locator("figure.plot svg .tick").all_text_contents():
             assert "NaN" not in text
             assert "undefined" not in text
-    assert viewer.problems == []
 
 
 def test_a_topic_without_data_says_so(show):

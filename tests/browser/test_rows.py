@@ -211,25 +211,25 @@ TOPS = """all => all.map(bar => [...new Set([...bar.children].flatMap(one => {
 }))])"""
 
 
-@pytest.mark.parametrize("page", ["#o", "#t", "#k?k=cuda_gpu_kern_sum", "#e"])
-def test_pages_fit_a_phone(open_viewer, report, page):
+def test_pages_fit_a_phone(open_viewer, report):
     viewer = open_viewer(viewport={"width": 390, "height": 844})
-    viewer.open(report("nsys/host_sync.bad"), page)
-    viewer.frame()
-    assert viewer.ask("document.documentElement.scrollWidth") <= 390
-    assert viewer.problems == []
-    if page == "#t":
-        left, _, width, _ = viewer.row_box("gpu0/state")
-        assert left <= 110
-        assert width >= 280
-        label = viewer.find(".row-label[data-row='gpu0/state']")
-        assert label.inner_text().strip() == "busy / idle"
-        viewer.press("e")
-        viewer.find(".tab-body [role=status]").filter(has_text="median").wait_for()
-        viewer.frame()
-        assert 3 < viewer.find(".tab-body [role=row]").count() < 60
-    if page.startswith("#k"):
-        table = viewer.find(".tables-body .list .scroll").bounding_box()
-        assert table is not None
-        assert table["x"] < 20
-        assert table["height"] > 200
+    viewer.open(report("nsys/host_sync.bad"), "#o")
+    for page in ("#o", "#t", "#k?k=cuda_gpu_kern_sum", "#e"):
+        viewer.turn(page)
+        assert viewer.ask("document.documentElement.scrollWidth") <= 390
+        assert viewer.problems == []
+        if page == "#t":
+            left, _, width, _ = viewer.row_box("gpu0/state")
+            assert left <= 110
+            assert width >= 280
+            label = viewer.find(".row-label[data-row='gpu0/state']")
+            assert label.inner_text().strip() == "busy / idle"
+            viewer.press("e")
+            viewer.find(".tab-body [role=status]").filter(has_text="median").wait_for()
+            viewer.frame()
+            assert 3 < viewer.find(".tab-body [role=row]").count() < 60
+        if page.startswith("#k"):
+            table = viewer.find(".tables-body .list .scroll").bounding_box()
+            assert table is not None
+            assert table["x"] < 20
+            assert table["height"] > 200

@@ -12,7 +12,13 @@ import warpline
 from warpline import api
 from warpline.viewer import tiles
 
-NAMES = ("bundled/pageable_h2d.bad", "faults/allocator.bad", "nsys/rich_metrics_sampling")
+SMALL = "bundled/pageable_h2d.bad"
+# The first has rows of every kind, samples and most events; the others have some of these kinds.
+PICTURES = (
+    "nsys/rich_metrics_sampling",
+    pytest.param(SMALL, marks=pytest.mark.thorough),
+    pytest.param("faults/allocator.bad", marks=pytest.mark.thorough),
+)
 PIXELS = """async () => {
   await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
   const canvas = document.querySelector("canvas[role=application]");
@@ -114,7 +120,7 @@ def views(viewer):
         yield low, low + length
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PICTURES)
 def test_the_picture_and_the_statistics_are_those_of_the_report(
     open_viewer, report, serve, name, monkeypatch
 ):
@@ -220,7 +226,7 @@ def test_events_are_selected_walked_and_followed(open_viewer, report, serve):
 def test_a_server_that_is_gone_is_told_of(open_viewer, serve, monkeypatch):
     monkeypatch.setattr(tiles, "MOST_EVENTS", 30)
     viewer = open_viewer()
-    open_tiled(viewer, serve(NAMES[0]))
+    open_tiled(viewer, serve(SMALL))
     known = statistics(viewer)
     context = viewer.page.context
     context.set_offline(True)
@@ -261,7 +267,7 @@ def test_a_zoom_never_shows_the_sums_of_another_view(open_viewer, serve, monkeyp
     """Answers are held back: meanwhile the page says that its sums are pending."""
     monkeypatch.setattr(tiles, "MOST_EVENTS", 30)
     viewer = open_viewer()
-    open_tiled(viewer, serve(NAMES[0]))
+    open_tiled(viewer, serve(SMALL))
     sums = viewer.find("[data-testid=selection-sums]")
     assert "%" in sums.inner_text()
     held, is_held = [], [True]
@@ -290,7 +296,7 @@ def test_a_zoom_never_shows_the_sums_of_another_view(open_viewer, serve, monkeyp
 def test_a_zoom_never_shows_the_flame_graph_of_another_view(open_viewer, serve, monkeypatch):
     monkeypatch.setattr(tiles, "MOST_EVENTS", 30)
     viewer = open_viewer()
-    open_tiled(viewer, serve(NAMES[0]))
+    open_tiled(viewer, serve(SMALL))
     viewer.press("l")
     said = viewer.find(".flame-said")
     said.wait_for()

@@ -47,12 +47,12 @@ def analysed(diagnosed):
     return lambda *names: json.loads(json.dumps(diagnosed(*names).to_dict()))
 
 
-@pytest.mark.parametrize("name", captures.names())
+@pytest.mark.parametrize("name", captures.cases())
 def test_json_keeps_its_contract(name, analysed, schema):
     assert violations(analysed(name), schema) == []
 
 
-@pytest.mark.parametrize("name", captures.names())
+@pytest.mark.parametrize("name", captures.cases())
 def test_parts_sum_to_the_total_and_phases_to_both(name, analysed):
     found = analysed(name)
     assert found["breakdown"]
@@ -100,7 +100,7 @@ def test_ranks_make_one_run(analysed):
     assert found["verdict"].startswith("The slowest of 2 GPUs")
 
 
-@pytest.mark.parametrize("name", captures.names())
+@pytest.mark.parametrize("name", captures.cases())
 def test_the_verdict_has_the_saving_and_the_precision_of_its_finding(name, diagnosed):
     diagnosis = diagnosed(name)
     out = io.StringIO()

@@ -46,7 +46,7 @@ def slices(document):
     return tracks
 
 
-@pytest.mark.parametrize("name", captures.names())
+@pytest.mark.parametrize("name", captures.cases())
 def test_every_event_of_a_capture_is_there_and_nests(capture, tmp_path, name):
     trace = warpline.open(capture(name))
     document = exported(trace, tmp_path)

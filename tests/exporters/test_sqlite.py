@@ -35,7 +35,7 @@ def kept(trace):
     }
 
 
-@pytest.mark.parametrize("name", captures.names())
+@pytest.mark.parametrize("name", captures.cases())
 def test_a_capture_reads_back_the_same(capture, tmp_path, name):
     trace = warpline.open(capture(name))
     path = warpline.export(trace, tmp_path / "again.sqlite", "sqlite")

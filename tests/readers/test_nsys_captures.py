@@ -84,7 +84,7 @@ def paths() -> list[Path]:
     return sorted(Path(MORE).rglob("*.sqlite")) if MORE else []
 
 
-@pytest.mark.parametrize("name", captures.names())
+@pytest.mark.parametrize("name", captures.cases())
 def test_sums_equal_sqlite3(capture: Capture, name):
     check_against_sqlite3(capture(name))
 

@@ -76,7 +76,7 @@ def read_all(path):
     return trace
 
 
-@pytest.mark.parametrize("name", captures.names())
+@pytest.mark.parametrize("name", captures.cases())
 def test_a_capture_reads_back_the_same(capture, path, name):
     original = warpline.open(capture(name))
     write_recording(original, path)

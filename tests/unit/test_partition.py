@@ -83,7 +83,7 @@ def rows_of(trace: Trace) -> list[np.ndarray]:
     return [np.flatnonzero(device == each) for each in np.unique(device)]
 
 
-@pytest.mark.parametrize("name", captures.names())
+@pytest.mark.parametrize("name", captures.cases())
 def test_own_captures_are_divided_exactly(opened: Callable[[str], Trace], name: str):
     check(opened(name))
 

@@ -81,7 +81,7 @@ def check(trace):
     return found
 
 
-@pytest.mark.parametrize("name", captures.names())
+@pytest.mark.parametrize("name", captures.cases())
 def test_every_event_of_a_capture_is_there_once(capture, name):
     trace = warpline.open(capture(name))
     found = check(trace)

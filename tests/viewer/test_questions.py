@@ -17,8 +17,6 @@ from warpline.viewer.tiled import TiledPage
 
 from .conftest import packed
 
-NAMES = captures.names()
-
 
 class Both:
     """A recording's events from its container, and the answers of its tiled page."""
@@ -71,7 +69,7 @@ class Both:
         ]
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=captures.cases())
 def both(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("captures")
     return Both(warpline.open(captures.unpack(request.param, folder)))
@@ -410,7 +408,7 @@ def test_a_tile_that_does_not_exist_is_not_served(tiled, name, query):
 
 @pytest.fixture(scope="module")
 def tiled(tmp_path_factory):
-    path = captures.unpack(NAMES[0], tmp_path_factory.mktemp("one"))
+    path = captures.unpack(captures.names()[0], tmp_path_factory.mktemp("one"))
     return TiledPage(Run(warpline.open(path)))
 
 

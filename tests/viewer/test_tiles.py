@@ -211,7 +211,7 @@ def test_a_counter_keeps_its_mean_and_its_extremes(seed, missing):
     assert bins > 1000
 
 
-@pytest.mark.parametrize("name", captures.names())
+@pytest.mark.parametrize("name", captures.cases())
 def test_tiles_of_a_capture_equal_sums_over_all_events(capture, name, monkeypatch):
     monkeypatch.setattr("warpline.viewer.tiles.MOST_EVENTS", 20)
     monkeypatch.setitem(globals(), "MOST_EVENTS", 20)

@@ -127,7 +127,7 @@ def check_samples(page, samples, shift):
         assert [event.value for event in events] == pytest.approx(values, rel=1e-6)
 
 
-@pytest.mark.parametrize("name", captures.names())
+@pytest.mark.parametrize("name", captures.cases())
 def test_every_event_of_an_export_stands_where_it_should(capture, name):
     check(capture(name))
 
