@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import pairwise
@@ -27,6 +30,7 @@ from warpline.readers.nsys.database import (
     RawColumn,
     RawText,
 )
+from warpline.readers.nsys.sqlite_scan import Scanner
 
 
 @pytest.fixture(params=["native", "sqlite3"], autouse=True)
@@ -538,3 +542,22 @@ def test_what_was_read_outlives_the_database(tmp_path: Path) -> None:
     database.close()
     assert isinstance(raw, RawColumn)
     assert raw.values.tolist() == [1, 2, 3]
+
+
+def test_the_copy_of_a_file_that_cannot_be_read_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, copies = tmp_path / "cut.sqlite", tmp_path / "copies"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("CREATE TABLE t (a); INSERT INTO t VALUES (zeroblob(20000));")
+    path.write_bytes(path.read_bytes()[:-100])  # a page is not whole
+    copies.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(copies))
+    monkeypatch.setattr(Scanner, "open", mock.Mock(side_effect=CorruptTraceError("damaged")))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pytest.raises(CorruptTraceError):
+            Database.open(path)
+        gc.collect()
+    assert [*copies.iterdir()] == []
+    assert [str(each.message) for each in caught] == []

@@ -74,14 +74,14 @@ class Database:
         self._state = state
         self._lock = threading.Lock()
         self._reader: RowReader | None = None
+        self._finalizers: list[Callable[[], object]] = []
+        if folder is not None:  # first, as any of what follows may fail
+            self._finalizers.append(weakref.finalize(self, folder.cleanup))
         # Before sqlite3 opens the file: closing any descriptor of it drops the process's locks.
         live = state.has_log or state.has_journal
         self._scanner = None if live else Scanner.open(state.path, path)
-        self._finalizers: list[Callable[[], object]] = (
-            [self._scanner.close] if self._scanner else []
-        )
-        if folder is not None:
-            self._finalizers.append(weakref.finalize(self, folder.cleanup))
+        if self._scanner is not None:
+            self._finalizers.append(self._scanner.close)
         self._tables = self._read_schema()
         self.tables: Mapping[str, tuple[SourceColumn, ...]] = {
             name: table.columns for name, table in self._tables.items()
