@@ -553,7 +553,11 @@ def test_the_copy_of_a_file_that_cannot_be_read_is_removed(
     path.write_bytes(path.read_bytes()[:-100])  # a page is not whole
     copies.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(copies))
-    monkeypatch.setattr(Scanner, "open", mock.Mock(side_effect=CorruptTraceError("damaged")))
+
+    def reject(*_: object) -> None:
+        raise CorruptTraceError("damaged")
+
+    monkeypatch.setattr(Scanner, "open", reject)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with pytest.raises(CorruptTraceError):
