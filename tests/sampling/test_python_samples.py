@@ -144,7 +144,7 @@ def test_functions_lines_and_threads_are_those_of_the_program(record, tmp_path, 
 
 def test_forks_are_sampled(record, tmp_path):
     trace = record(sys.executable, PROGRAM, tmp_path / "result", "fork")
-    processes = {*trace["thread"]["process_id"]}
     threads = {*trace["python_sample"]["thread_id"]}
-    of_processes = {trace["thread"]["process_id"][thread] for thread in threads}
-    assert len(processes) == len(of_processes) == 2
+    processes = {trace["thread"]["process_id"][thread] for thread in threads}
+    pids = {trace["process"]["pid"][process] for process in processes}
+    assert len(pids) == 2, trace["process"].select("pid", "name").rows()

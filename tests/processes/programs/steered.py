@@ -14,14 +14,21 @@ from processes.programs.ledger import tell, wait_for
 import warpline
 
 
+def text_of(path: Path) -> str | None:
+    """Return what is in a file, None if it is gone."""
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return None
+
+
 def numbered(folder: str) -> None:
     """Do as many numbered ranges as the file `wanted` says, and say so; its absence is the end."""
     wanted, done = Path(folder) / "wanted", Path(folder) / "done"
     number = 0
     done.write_text("0")  # before anybody looks
     tell("ready")
-    while wanted.exists():
-        text = wanted.read_text()
+    while (text := text_of(wanted)) is not None:
         while text and number < int(text):
             with nvtx.annotate(f"range {number}"):
                 pass
