@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import recording
 
 import warpline
-from warpline import native
 from warpline.capture.finishing.finish import finish
-from warpline.capture.machine.agent import agent_library
 from warpline.capture.session.agent_config import AgentConfig
 from warpline.capture.session.facts import session_facts
 from warpline.capture.session.session import create_session, reserve_folder
@@ -53,12 +52,7 @@ Run = Callable[..., Recorded]
 @pytest.fixture
 def recorded(tmp_path: Path) -> Run:
     """Return a function that runs Python with arguments, in a session of its own."""
-    try:
-        agent = agent_library()
-    except warpline.AgentMissingError as error:
-        pytest.skip(error.message)
-    if native.core() is None:
-        pytest.skip("finishing needs the native core")
+    agent = recording.skip_unless_possible()
 
     def run(
         *arguments: str, config: AgentConfig | None = None, cwd: Path = tmp_path, **variables: str

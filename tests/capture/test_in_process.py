@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 from agent.conftest import nvtx_include
+from support import recording
 
 import warpline
-from warpline import native
-from warpline.capture.machine.agent import agent_library
 
 PROGRAMS = Path(__file__).parents[1] / "attach" / "programs"
 
@@ -26,12 +25,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """Return a function that runs Python code in an empty folder."""
-    try:
-        agent_library()
-    except warpline.AgentMissingError as error:
-        pytest.skip(error.message)
-    if native.core() is None:
-        pytest.skip("finishing needs the native core")
+    recording.skip_unless_possible()
 
     def run(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
         source = str(Path(warpline.__file__).parents[1])

@@ -7,7 +7,8 @@ import random
 import shutil
 import tarfile
 from collections import Counter
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -144,19 +145,30 @@ def write_random(folder: Path, draw: random.Random) -> Path:
     return write_session(folder, *logs)
 
 
+@contextmanager
+def watching_for_hangs(
+    session: Path, keep_s: float
+) -> Iterator[tuple[Keeper, list[float], list[str]]]:
+    """Yield a keeper, the time that it sees, and why it has written what it keeps."""
+    seconds, written = [ORIGIN_NS / 1e9], list[str]()
+    with closing(ControlFile.create(session)) as control:
+        yield (
+            Keeper(
+                *(session, control, KeepLast(keep_s), Triggers(hang_s=60.0)),
+                lambda _, reason: written.append(reason),
+                now=lambda: seconds[0],
+            ),
+            seconds,
+            written,
+        )
+
+
 def test_what_led_to_a_hang_is_kept_however_long_it_lasts(tmp_path: Path) -> None:
     log = Log(pid=os.getpid(), host=os.uname().nodename)
     log.push(10, "before the hang")
     log.pop(20)
     session = write_session(tmp_path / "run.raw", log)
-    seconds = [ORIGIN_NS / 1e9]
-    written: list[str] = []
-    with closing(ControlFile.create(session)) as control:
-        keeper = Keeper(
-            *(session, control, KeepLast(10.0), Triggers(hang_s=60.0)),
-            lambda _, reason: written.append(reason),
-            now=lambda: seconds[0],
-        )
+    with watching_for_hangs(session, 10.0) as (keeper, seconds, written):
         for passed in (1, 30, 59, 62, 200, 5000):
             seconds[0] = ORIGIN_NS / 1e9 + passed
             keeper.look()
@@ -170,14 +182,7 @@ def test_a_thread_that_only_asks_does_not_end_a_hang(tmp_path: Path) -> None:
     log = CudaLog(pid=os.getpid(), host=os.uname().nodename)
     log.launch(10, 20, 1)
     session = write_session(tmp_path / "run.raw", log)
-    seconds = [ORIGIN_NS / 1e9]
-    written: list[str] = []
-    with closing(ControlFile.create(session)) as control:
-        keeper = Keeper(
-            *(session, control, KeepLast(1000.0), Triggers(hang_s=60.0)),
-            lambda _, reason: written.append(reason),
-            now=lambda: seconds[0],
-        )
+    with watching_for_hangs(session, 1000.0) as (keeper, seconds, written):
         for passed in range(1, 120):
             log.call("cudaEventQuery", passed * S, passed * S + 9, 1, status=600)
             if passed == 30:  # one has completed, so the job goes on

@@ -10,10 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support import recording
 
 import warpline
-from warpline import native
-from warpline.capture.machine.agent import agent_library
 from warpline.torch.step_recorder import StepRecorder
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -35,12 +34,7 @@ def steps(recorder, count, first=0):
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """Return a function that runs Python code after `LOOP`, in an empty folder."""
-    try:
-        agent_library()
-    except warpline.AgentMissingError as error:
-        pytest.skip(error.message)
-    if native.core() is None:
-        pytest.skip("finishing needs the native core")
+    recording.skip_unless_possible()
 
     def run(code: str, *before: str) -> subprocess.CompletedProcess[str]:
         source = str(Path(warpline.__file__).parents[1])

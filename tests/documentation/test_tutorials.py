@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 import shown
+from support import recording
 from support.counter_host import real_host
 
 import warpline
-from warpline import native
-from warpline.capture.machine.agent import agent_library
 
 FOLDER = Path(__file__).parents[2] / "docs" / "tutorials"
 PAGES = sorted(FOLDER.glob("*.md"))
@@ -42,12 +41,7 @@ def test_a_page_shows_what_its_commands_print(page: Path) -> None:
 
 def needs_recording() -> None:
     pytest.importorskip("IPython")
-    try:
-        agent_library()
-    except warpline.AgentMissingError as error:
-        pytest.skip(error.message)
-    if native.core() is None:
-        pytest.skip("finishing needs the native core")
+    recording.skip_unless_possible()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

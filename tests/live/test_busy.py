@@ -8,24 +8,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from live.test_mirror import DATA, Playback, newest_ns
+from live.test_follow import DATA, Playback, newest_ns, trace_of
 
-from warpline.capture.finishing.draft import recorded_tables, rows_of
 from warpline.capture.finishing.raw_session import LogFile, RawSession, log_files
 from warpline.capture.session.facts import read_facts
 from warpline.live.follow import Following
 from warpline.live.measure import activity, gpus_of
-from warpline.live.source import LiveSource, empty_meta
-from warpline.trace import Trace
-
-
-def sealed(session: RawSession, origin_ns: int) -> Trace:
-    session.decode(lambda _: None)
-    session.seal(origin_ns, None)
-    rows = rows_of(session)
-    there = recorded_tables(session, {"collected": ["cuda", "nvtx"]}, rows)
-    known = {name: count for name, count in rows.items() if name in there}
-    return Trace(LiveSource(session, known, empty_meta("x")))
 
 
 def expected(
@@ -33,7 +21,7 @@ def expected(
 ) -> tuple[list[list[tuple[int, int]]], int, int | None]:
     """Return busy time and operations by span and GPU, the number of GPUs, what is missing."""
     with RawSession(logs) as session:
-        trace = sealed(session, origin_ns)
+        trace = trace_of(session, origin_ns, None)
         found = [
             [(gpu.busy_ns, gpu.operations) for gpu in activity(trace.window(*span))]
             for span in spans

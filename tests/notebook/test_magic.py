@@ -7,10 +7,9 @@ import subprocess
 import sys
 
 import pytest
+from support import recording
 
 import warpline
-from warpline import native
-from warpline.capture.machine.agent import agent_library
 from warpline.derived.time_parts import TimePart
 from warpline.notebook.progress_line import in_words
 
@@ -37,12 +36,7 @@ after = count + 1
 def cells(tmp_path):
     """Return a function that runs Python code in a process with a shell, and what it printed."""
     pytest.importorskip("IPython")
-    try:
-        agent_library()
-    except warpline.AgentMissingError as error:
-        pytest.skip(error.message)
-    if native.core() is None:
-        pytest.skip("finishing needs the native core")
+    recording.skip_unless_possible()
 
     def run(code: str) -> dict[str, str]:
         done = subprocess.run(

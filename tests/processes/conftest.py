@@ -16,10 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from support import recording
 
 import warpline
-from warpline import native
-from warpline.capture.machine.agent import agent_library
 
 PROGRAMS = Path(__file__).parent / "programs"
 TIMEOUT_S = 60.0
@@ -261,12 +260,7 @@ def totals(counts: Counts) -> dict[str, int]:
 def lab(tmp_path: Path) -> Iterator[Laboratory]:
     """A place to run programs in; skips where the native parts cannot exist."""
     pytest.importorskip("nvtx")
-    try:
-        agent_library()
-    except warpline.AgentMissingError as error:
-        pytest.skip(error.message)
-    if native.core() is None:
-        pytest.skip("finishing needs the native core")
+    recording.skip_unless_possible()
     laboratory = Laboratory(tmp_path)
     yield laboratory
     laboratory.clean_up()

@@ -9,11 +9,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from support import recording
 
 import warpline
-from warpline import api, native
+from warpline import api
 from warpline import pytest_plugin as plugin
-from warpline.capture.machine.agent import agent_library
 from warpline.comparison import baselines
 
 pytest_plugins = ["pytester"]
@@ -126,12 +126,7 @@ def run_pytest(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    try:
-        agent_library()
-    except warpline.AgentMissingError as error:
-        pytest.skip(error.message)
-    if native.core() is None:
-        pytest.skip("finishing needs the native core")
+    recording.skip_unless_possible()
     folder = tmp_path_factory.mktemp("project")
     (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
     (folder / "test_it.py").write_text(TESTS)

@@ -158,8 +158,8 @@ bool keeps_kind_on(const Tracing& t, cupti::Kind kind) noexcept {
 
 // Graph-level tracing, copies and peer copies at the same time make a program that updates its graphs
 // crash with CUDA_ERROR_ILLEGAL_ADDRESS or LAUNCH_FAILED (CUPTI 13.0.1, driver 580, H100; docs/harm.md).
-// Without any one of them, it does not. And kernels and peer copies make the driver hang in the launch of a graph that
-// was made before they were turned on, after some 7,000 launches (the same; docs/attaching.md).
+// Without any one of them, it does not. And peer copies with any other kind of work make the driver hang in the launch
+// of a graph that was made before, after 7,000 steps of a JAX program and more (the same; docs/attaching.md).
 bool is_left_out(const Tracing& t, cupti::Kind kind) noexcept {
   return kind == cupti::Kind::kMemcpyPeer && (t.is_late || (t.collects & raw::kCollectsGraphs) != 0);
 }

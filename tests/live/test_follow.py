@@ -83,9 +83,9 @@ def _bounds(data: bytes) -> Iterator[int]:
     yield at
 
 
-def trace_of(session: RawSession, origin_ns: int) -> Trace:
+def trace_of(session: RawSession, origin_ns: int, end_ns: int | None = END_NS) -> Trace:
     session.decode(lambda _: None)
-    session.seal(origin_ns, END_NS)
+    session.seal(origin_ns, end_ns)
     rows = rows_of(session)
     there = recorded_tables(session, {"collected": ["cuda", "nvtx"]}, rows)
     known = {name: count for name, count in rows.items() if name in there}
