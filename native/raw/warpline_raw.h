@@ -111,7 +111,9 @@ struct StandingPage {
   // A futex. Odd: the session in folders[number / 2 % 2] records; even: none does. Each start and each stop adds
   // one, and 0xffffffff tells all to leave for good. A folder is written before the number that announces it.
   std::uint32_t number;
-  std::uint32_t reserved[5];
+  // Processes that were attached to while their libraries took up CUDA, and are still waited for.
+  std::uint32_t unsettled;
+  std::uint32_t reserved[4];
   char folders[2][kStandingFolderBytes];  // zero-terminated
 };
 static_assert(sizeof(StandingPage) == kStandingBytes);

@@ -46,8 +46,8 @@ class Shell:
         }
         self.started: list[subprocess.Popen[bytes]] = []
 
-    def start(self, command: list[str]) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(command, env=self.environment, cwd=self.folder)
+    def start(self, command: list[str], **more: Any) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(command, env=self.environment, cwd=self.folder, **more)
         self.started.append(process)
         return process
 
@@ -98,6 +98,8 @@ def events_of(text: str) -> int:
 def test_each_recording_of_a_launch_has_kernels(shell: Shell) -> None:
     process = shell.start([sys.executable, "-m", "warpline", "launch", "--", *shell.program])
     wait_until(lambda: shell.do("sessions").startswith("session cuda_app-1"))
+    # Once while CUDA is initialized, since that may crash a program later; and left again.
+    wait_until(lambda: shell.count("subscribe 0") == 1)
     for number in range(3):
         shell.do("start", "-o", f"run{number}")
         wait_until(lambda: events_of(shell.do("status")) > 100)
@@ -108,7 +110,7 @@ def test_each_recording_of_a_launch_has_kernels(shell: Shell) -> None:
         assert len(trace["kernel"]) >= len(launches) > 20
         assert trace.meta.lost == {}
     # CUPTI is subscribed to only meanwhile, and never finalized: see cupti/tracing.cpp.
-    assert shell.count("finalize 0") == 0
+    assert (shell.count("subscribe 0"), shell.count("finalize 0")) == (1 + 3, 0)
     shell.do("shutdown", "--kill=sigkill")
     assert process.wait(WAIT_S) == 0  # as it was asked to end it
 
@@ -116,9 +118,9 @@ def test_each_recording_of_a_launch_has_kernels(shell: Shell) -> None:
 def test_a_recording_that_is_started_waits_for_that_of_the_program_itself(
     shell: Shell, cuda: Any, session: Callable[..., Session]
 ) -> None:
-    own = session(cuda=1, cupti_path=[str(cuda.cupti13)])
+    own = session(cuda=1, cupti_path=[str(shell.library)])
     words = ("attach", own.folder, cuda.agent, "repeat", 2000, "k1x20,k2,u1000", "detach")
-    program = cuda.command("init", *words, *FOR_EVER[1:], cupti=cuda.cupti13)
+    program = cuda.command("init", *words, *FOR_EVER[1:], cupti=shell.library)
     process = shell.start(
         [sys.executable, "-m", "warpline", "launch", "-t", "cuda", "--", *program]
     )
@@ -157,6 +159,43 @@ def test_a_process_is_attached_to_again_and_again(shell: Shell) -> None:
     assert (shell.count("on 10"), shell.count("on 22")) == (3, 0)
     warnings = " ".join(shell.recorded("run0").meta.warnings)
     assert "copies between GPUs are not recorded" in warnings
+
+
+def test_cupti_is_not_used_without_cuda_in_the_trace(shell: Shell) -> None:
+    process = shell.start(
+        [sys.executable, "-m", "warpline", "launch", "-t", "nvtx", "--", *shell.program]
+    )
+    wait_until(lambda: shell.do("sessions").startswith("session cuda_app-1"))
+    wait_until(lambda: "libwarpline" in Path(f"/proc/{program_of(process)}/maps").read_text())
+    shell.do("start", "-o", "run")
+    shell.do("stop")
+    shell.do("shutdown", "--kill=sigkill")
+    process.wait(WAIT_S)
+    assert shell.count("subscribe 0") == 0
+
+
+def program_of(launcher: subprocess.Popen[bytes]) -> int:
+    """Return the process that a launcher has started, once it executes its program."""
+    found = [pid for pid in children_of(launcher.pid) if "cuda_app" in os.readlink(f"/proc/{pid}/exe")]
+    return found[0] if found else launcher.pid
+
+
+def test_attaching_waits_while_the_program_starts_to_use_cuda(shell: Shell) -> None:
+    contexts, said = shell.folder / "contexts", shell.folder / "said"
+    shell.environment["FAKE_CUDA_CONTEXTS"] = str(contexts)
+    process = shell.start(shell.program)
+    skip_unless_possible(process.pid)
+    wait_until(lambda: "libcuda" in Path(f"/proc/{process.pid}/maps").read_text())
+    words = ("attach", "-d", "0.2", "-o", "run", str(process.pid))
+    with said.open("w") as stderr:
+        attaching = shell.start([sys.executable, "-m", "warpline", *words], stderr=stderr)
+    told = f"note: waiting for process {process.pid} to finish starting CUDA"
+    wait_until(lambda: told in said.read_text())
+    assert shell.count("subscribe 0") == 0
+    contexts.touch()
+    assert attaching.wait(WAIT_S) == 0
+    assert "recording process" in said.read_text().partition(told)[2]
+    assert len(shell.recorded("run")["kernel"]) > 20
 
 
 def test_a_recording_ends_while_the_program_exits(shell: Shell, cuda: Any) -> None:
@@ -210,8 +249,11 @@ ranks = [subprocess.Popen(sys.argv[1:]) for _ in range({ranks})]
 
 def using_cuda(pid: int) -> list[int]:
     """Return the children of a process that have loaded the fake driver."""
-    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(each) for each in listed if "libcuda" in Path(f"/proc/{each}/maps").read_text()]
+    return [each for each in children_of(pid) if "libcuda" in Path(f"/proc/{each}/maps").read_text()]
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def attach_until_recorded(shell: Shell, pid: int, name: str) -> None:

@@ -1,5 +1,7 @@
-// A stand-in for the CUDA driver: it loads what CUDA_INJECTION64_PATH names, as the driver does.
+// A stand-in for the CUDA driver: it loads what CUDA_INJECTION64_PATH names, as the driver does. With
+// FAKE_CUDA_CONTEXTS, no primary context is in use until a file of that name exists.
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstdio>
@@ -64,8 +66,9 @@ EXPORT int cuDeviceGet(int* device, int ordinal) {
 }
 
 EXPORT int cuDevicePrimaryCtxGetState(int, unsigned* flags, int* is_active) {
+  static const char* const path = std::getenv("FAKE_CUDA_CONTEXTS");
   *flags = 0;
-  *is_active = 1;
+  *is_active = path == nullptr || access(path, F_OK) == 0;
   return 0;
 }
 

@@ -4,8 +4,8 @@
 // from the versions of CUPTI named beside them. The environment sets it up:
 // FAKE_CUPTI_VERSION (as cuptiGetVersion tells it), FAKE_CUPTI_BUSY (the name of another
 // subscriber), FAKE_CUPTI_SUBSCRIBE (an error), FAKE_CUPTI_FAIL_KIND (a kind that cannot be
-// enabled), FAKE_CUPTI_LOG (a file that is told of every kind turned on or off, and of every
-// flush), FAKE_CUPTI_RESTARTS (after cuptiFinalize correlation ids count from 1), FAKE_CUPTI_TAKEN
+// enabled), FAKE_CUPTI_LOG (a file that is told of every subscription, every kind turned on
+// or off, and every flush), FAKE_CUPTI_RESTARTS (after cuptiFinalize correlation ids count from 1), FAKE_CUPTI_TAKEN
 // (after the first one another has subscribed, and leaves when it was in the way so often),
 // FAKE_CUPTI_SHARES (the other one allows others, see fake_shared.h), FAKE_CUPTI_DRIFT (how many
 // millionths its clock is too fast), FAKE_CUPTI_MANAGED (an error for whoever wants unified memory),
@@ -456,6 +456,7 @@ int subscribe(void** subscriber, Callback callback, bool joins) {
   if ((!joins && std::getenv("FAKE_CUPTI_BUSY") != nullptr) || g_is_subscribed.exchange(true)) {
     return kMultipleSubscribers;
   }
+  tell("subscribe", joins);
   g_callback = callback;
   g_is_finalised = false;
   *subscriber = &g_callback;

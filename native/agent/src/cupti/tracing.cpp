@@ -21,6 +21,7 @@
 #include "cupti/records.h"
 #include "cupti/setup.h"
 #include "cupti/shared.h"
+#include "cupti/start_up.h"
 #include "machine/cuda_devices.h"
 #include "pc_sampling/sampling.h"
 #include "session/clock.h"
@@ -94,6 +95,7 @@ BufferPool g_pool;
 // ever, and cannot use CUDA: whoever comes from outside looks here before anything else.
 std::atomic<pid_t> g_traced{0};
 std::atomic<bool> g_is_over{false};  // the program exits, and all is written down
+std::atomic<bool> g_is_prepared{false};
 
 // The watcher's own lock, so that it can be told to end while it waits.
 pthread_mutex_t g_watch_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -734,6 +736,7 @@ int begin(Tracing& t, Session& session, bool is_late) {
     tell_subscribe_failed(t.library, result, other);
     return ENOTSUP;
   }
+  g_is_prepared.store(true);
   tell_library(t.library);
   tell_left_out(config, is_late);
   if (t.library.is_shared) share_graphs(t, config, is_late, name_of_other(other));
@@ -803,6 +806,24 @@ int begin_cuda_tracing(bool is_late) noexcept {
   }
 }
 
+void prepare_cuda_tracing(const std::string& folder) noexcept {
+  if (folder.empty()) return;
+  try {
+    Config config;
+    if (read_config(folder + "/agent.conf", config) != 0 || !config.cuda.is_on) return;
+    const Lock lock(g_lock);
+    Tracing& t = tracing();
+    std::string other;
+    if (t.library || !have_library(t, config.cuda)) return;
+    if (subscribe(t.library, kHooks, t.subscriber, other) != cupti::kSuccess) return;
+    t.library.functions.unsubscribe(t.subscriber);
+    g_is_prepared.store(true);
+  } catch (...) {  // out of memory: tracing begins as in a program that is attached to
+  }
+}
+
+bool is_cuda_prepared() noexcept { return g_is_prepared.load(); }
+
 void end_cuda_tracing() noexcept {
   if (!is_traced() || g_is_over.load(std::memory_order_acquire)) return;
   end_watching();
@@ -869,6 +890,8 @@ WL_EXPORT int InitializeInjection(void) {
   if (is_wanted) {
     add(session->control->cuda_bound);
     begin_cuda_tracing(false);
+  } else {
+    prepare_cuda_tracing(launch_folder());
   }
   cuda_comes();
   if (is_standing()) follow_by_thread(is_wanted);

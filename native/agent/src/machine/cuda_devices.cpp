@@ -42,6 +42,8 @@ int active_devices() noexcept {
   return active;
 }
 
+bool is_cuda_loaded() noexcept { return Driver().is_loaded(); }
+
 bool is_cuda_initialised() noexcept {
   const Driver driver;
   int count = 0;

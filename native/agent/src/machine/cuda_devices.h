@@ -34,6 +34,9 @@ std::uint64_t pci_location(std::uint32_t device) noexcept;
 // Returns how many devices have a primary context that is in use.
 int active_devices() noexcept;
 
+// Whether the driver is loaded.
+bool is_cuda_loaded() noexcept;
+
 // Whether the driver is loaded and initialized by the program. Waits for another thread that is initializing it.
 bool is_cuda_initialised() noexcept;
 

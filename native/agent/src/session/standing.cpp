@@ -16,6 +16,7 @@
 #include <ctime>
 #include <string>
 
+#include "cupti/start_up.h"
 #include "cupti/tracing.h"
 #include "machine/cuda_devices.h"
 #include "nvtx/binding.h"
@@ -32,12 +33,10 @@ namespace {
 constexpr std::size_t kPagePathBytes = raw::kStandingFolderBytes + 16;
 // While a session waits for the program to initialize CUDA or to load libraries, how often that is looked at.
 constexpr long kLookNs = 100'000'000;
-constexpr std::int64_t kTakeUpNs = 1'000'000'000;
-constexpr std::int64_t kNotYet = -1;
 
 std::atomic<std::uint32_t> g_cuda_of{0};   // the number for which CUDA is traced
-std::atomic<std::int64_t> g_cuda_from_ns{0};  // when CUDA was seen to be initialized; 0: before
 std::atomic<bool> g_is_late{false};  // the program may have looked for a tool before this library was there
+std::atomic<bool> g_is_awaited{false};  // whoever attaches waits until CUDA is settled
 
 bool page_path_of(const char* folder, char (&path)[kPagePathBytes]) noexcept {
   const int length = std::snprintf(path, sizeof path, "%s/standing", folder);
@@ -104,15 +103,13 @@ void wait_for_change(raw::StandingPage& page, std::uint32_t number, bool is_to_l
   syscall(SYS_futex, &page.number, FUTEX_WAIT, number, is_to_look ? &a_while : nullptr, nullptr, 0);
 }
 
-// Whether CUDA is initialized, and no longer being taken up by libraries: CUPTI that begins in the midst of that can
-// leave a lock of the driver locked for ever (XLA, driver 580).
-bool is_cuda_settled() noexcept {
-  if (!is_cuda_initialised()) {
-    g_cuda_from_ns.store(kNotYet);
-    return false;
-  }
-  if (g_cuda_from_ns.load() == kNotYet) g_cuda_from_ns.store(now_ns());
-  return now_ns() - g_cuda_from_ns.load() >= kTakeUpNs;
+// Tells whoever attaches once CUDA is settled, or not in use. Returns whether it is still to be waited for.
+bool await_cuda() noexcept {
+  if (!g_is_awaited.load()) return false;
+  if (is_cuda_initialised() && !is_cuda_settled(is_cuda_prepared())) return true;
+  g_is_awaited.store(false);
+  __atomic_fetch_sub(&g_standing.load()->unsettled, 1, __ATOMIC_ACQ_REL);
+  return false;
 }
 
 // Returns whether CUDA is still to be waited for.
@@ -120,7 +117,7 @@ bool trace_cuda(const Session& session) noexcept {
   if (!session.config.cuda.is_on) return false;
   const std::uint32_t number = g_followed.load();
   if (g_cuda_of.load() == number) return false;
-  if (!is_cuda_settled()) return true;
+  if (!is_cuda_settled(is_cuda_prepared())) return true;
   g_cuda_of.store(number);
   add(session.control->cuda_bound);
   begin_cuda_tracing(true);
@@ -132,10 +129,11 @@ bool trace_cuda(const Session& session) noexcept {
 bool follow_in_thread() noexcept {
   const Following mine;
   if (!mine) return true;  // a call of NVTX that came first is at it
+  const bool is_awaited = await_cuda();
   follow();
   if (g_records_itself.load()) return true;  // until that ends
   const Session* session = g_session.load(std::memory_order_acquire);
-  if (session == nullptr) return false;
+  if (session == nullptr) return is_awaited;
   const bool is_to_bind = g_is_late.load() && (session->config.nvtx || ranges_watched() != 0);
   if (is_to_bind) nvtx::bind_loaded();
   return trace_cuda(*session) || is_to_bind;
@@ -205,6 +203,11 @@ void stand_by_environment() noexcept {
   if (folder != nullptr && is_standing_folder(folder)) stand_by(folder);
 }
 
+std::string launch_folder() {
+  const char* folder = std::getenv("WARPLINE_SESSION");
+  return folder != nullptr && is_standing_folder(folder) ? folder : std::string();
+}
+
 bool is_announced() noexcept {
   const raw::StandingPage* page = g_standing.load(std::memory_order_acquire);
   return page != nullptr && announces(number_of(*page));
@@ -218,8 +221,6 @@ void follow_announcement() noexcept {
   if (holds_process_lock() || g_process->is_followed_by_thread.load()) return;
   if (const Following mine; mine) follow();
 }
-
-void cuda_comes() noexcept { g_cuda_from_ns.store(now_ns()); }
 
 void follow_by_thread(bool is_cuda_traced) noexcept {
   if (is_cuda_traced) g_cuda_of.store(g_followed.load());
@@ -241,6 +242,10 @@ extern "C" __attribute__((visibility("default"))) int32_t wl_agent_stand(const c
   const int error = stand_by(folder);
   if (error != 0) return error;
   g_is_late.store(true);
+  if (is_cuda_loaded()) {
+    __atomic_fetch_add(&g_standing.load()->unsettled, 1, __ATOMIC_ACQ_REL);
+    g_is_awaited.store(true);
+  }
   follow_by_thread(false);
   follow_announcement();  // if there is no thread for it
   return 0;

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 
 #include "warpline_raw.h"
 
@@ -26,6 +27,9 @@ int stand_by(const char* folder) noexcept;
 // The same for the folder that the environment names, unless this is done or there is none.
 void stand_by_environment() noexcept;
 
+// Returns the folder of the launch that this process belongs to; empty for none.
+std::string launch_folder();
+
 // Whether the page says that a session records now; and whether this process is in one that it announced, which
 // ends when the page says so.
 bool is_announced() noexcept;
@@ -44,9 +48,6 @@ inline void follow_if_announced() noexcept {
   const std::uint32_t number = __atomic_load_n(&page->number, __ATOMIC_ACQUIRE);
   if (number != g_followed.load(std::memory_order_relaxed)) [[unlikely]] follow_announcement();
 }
-
-// Notes that CUDA is being initialized: tracing that does not begin now begins some time later.
-void cuda_comes() noexcept;
 
 // From now on a thread of the agent's own follows, and traces CUDA, unless that is done for the session that
 // is attached now.

@@ -41,6 +41,8 @@ _LOOK_S = 0.5
 _POLL_S = 0.02
 _DRAIN_S = 5.0  # the GPU may be waiting for an event that never happens
 _LEAVE_S = 2.0
+_SETTLE_NOTE_S = 3.0
+_SETTLE_S = 15.0  # beyond kPatienceNs of the agent's start_up.cpp
 _JOIN_S = 5.0  # the agent's threads may wait for a processor
 _PATIENCE_S = 10.0  # for the first step
 _PIDS_SHOWN = 8
@@ -94,6 +96,8 @@ def attach(pid: int, settings: SessionSettings, talk: Talk) -> Attachment:
             try:
                 group.inject(stand)
                 _tell_refused(group, talk)
+                if launch.looks_at_cuda(settings):
+                    _wait_for_cuda(group, page, talk)
                 # Once all of them stand by: they begin together.
                 page.announce(session.folder)
                 _wait_for_all(group, session)
@@ -128,6 +132,17 @@ def attach(pid: int, settings: SessionSettings, talk: Talk) -> Attachment:
     output = Path(session.facts["output"])
     finished = write_recording(Written(session.folder, output, ()), talk.progress)
     return Attachment(output, finished, group.injected, has_ended, steps)
+
+
+def _wait_for_cuda(group: Group, page: StandingFile, talk: Talk) -> None:
+    """Wait until no process is starting to use CUDA: CUPTI that begins meanwhile may crash it."""
+
+    def have_settled() -> bool:
+        return page.unsettled == 0 or not any(map(processes.is_alive, group.recorded))
+
+    if not _wait(have_settled, _SETTLE_NOTE_S):
+        talk.note(f"waiting for {_named(group.recorded)} to finish starting CUDA")
+        _wait(have_settled, _SETTLE_S - _SETTLE_NOTE_S)
 
 
 def _wait_for_all(group: Group, session: Session) -> None:
@@ -306,7 +321,9 @@ def _leave(page: StandingFile, recorded: Recorded) -> None:
     _wait(lambda: not any(map(processes.is_alive, control.traced_by_cuda())), _LEAVE_S)
 
 
-def _wait(is_over: Callable[[], bool], seconds: float) -> None:
+def _wait(is_over: Callable[[], bool], seconds: float) -> bool:
+    """Wait for so long at most. Return whether it is over."""
     until = time.monotonic() + seconds
-    while not is_over() and time.monotonic() < until:
+    while not (has_ended := is_over()) and time.monotonic() < until:
         time.sleep(_POLL_S)
+    return has_ended

@@ -27,6 +27,7 @@ from warpline.capture.machine.agent import (
     agent_library,
 )
 from warpline.capture.session import named
+from warpline.capture.session.agent_config import CONFIG_NAME, AgentConfig, CudaConfig
 from warpline.capture.session.session import SESSION_VARIABLE, free_space
 from warpline.errors import CaptureError
 
@@ -79,11 +80,14 @@ def launch_session(settings: SessionSettings, words: Sequence[str], talk: Talk) 
             output=None if settings.show_output else Path(os.devnull),
             reader=None if beside is None else beside.reader,
         )
+        libraries = launch.cupti_for(settings, environment, path)
+        if launch.looks_at_cuda(settings):
+            _prepare_cuda(folder, libraries)
         told = {
             "command": list(command),
             "environment": kept,
             "directory": str(Path.cwd()),
-            "cupti": list(launch.cupti_for(settings, environment, path)),
+            "cupti": list(libraries),
             "pid": child.pid,
             "launcher": os.getpid(),
         }
@@ -150,6 +154,17 @@ def _beginning(name: str, output: Path | None) -> str:
     if output is None:
         return f"session {name}: warpline start --session={name} records it"
     return f"recording session {name} to {_short(output)}; warpline stop --session={name} ends it"
+
+
+def _prepare_cuda(folder: Path, libraries: Sequence[str]) -> None:
+    """Have the program use CUPTI once while it initializes CUDA: later, that might crash it.
+
+    Args:
+        folder: The session's directory, which the program stands by for.
+        libraries: CUPTI's, to try first.
+    """
+    config = AgentConfig(cuda=CudaConfig(library_paths=tuple(libraries)))
+    (folder / CONFIG_NAME).write_text(config.text(), encoding="ascii")
 
 
 def _variables(agent: Path, folder: Path) -> dict[str, str]:

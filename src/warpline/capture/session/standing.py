@@ -35,7 +35,8 @@ class StandingPage(ctypes.LittleEndianStructure):
         ("magic", ctypes.c_uint32),
         ("version", ctypes.c_uint32),
         ("number", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32 * 5),
+        ("unsettled", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32 * 4),
         ("folders", ctypes.c_char * FOLDER_BYTES * 2),
     )
 
@@ -91,6 +92,11 @@ class StandingFile:
     def announced(self) -> Path | None:
         """The directory of the session that records now, or None."""
         return announced_by(self._page)
+
+    @property
+    def unsettled(self) -> int:
+        """How many processes that were attached to are still taking up CUDA."""
+        return int(self._page.unsettled)
 
     def announce(self, folder: Path) -> None:
         """Have all programs record to a session.
