@@ -176,7 +176,11 @@ def test_cupti_is_not_used_without_cuda_in_the_trace(shell: Shell) -> None:
 
 def program_of(launcher: subprocess.Popen[bytes]) -> int:
     """Return the process that a launcher has started, once it executes its program."""
-    found = [pid for pid in children_of(launcher.pid) if "cuda_app" in os.readlink(f"/proc/{pid}/exe")]
+    found = [
+        pid
+        for pid in children_of(launcher.pid)
+        if "cuda_app" in Path(f"/proc/{pid}/exe").readlink().name
+    ]
     return found[0] if found else launcher.pid
 
 
@@ -249,7 +253,9 @@ ranks = [subprocess.Popen(sys.argv[1:]) for _ in range({ranks})]
 
 def using_cuda(pid: int) -> list[int]:
     """Return the children of a process that have loaded the fake driver."""
-    return [each for each in children_of(pid) if "libcuda" in Path(f"/proc/{each}/maps").read_text()]
+    return [
+        each for each in children_of(pid) if "libcuda" in Path(f"/proc/{each}/maps").read_text()
+    ]
 
 
 def children_of(pid: int) -> list[int]:

@@ -80,14 +80,11 @@ def launch_session(settings: SessionSettings, words: Sequence[str], talk: Talk) 
             output=None if settings.show_output else Path(os.devnull),
             reader=None if beside is None else beside.reader,
         )
-        libraries = launch.cupti_for(settings, environment, path)
-        if launch.looks_at_cuda(settings):
-            _prepare_cuda(folder, libraries)
         told = {
             "command": list(command),
             "environment": kept,
             "directory": str(Path.cwd()),
-            "cupti": list(libraries),
+            "cupti": list(launch.cupti_for(settings, environment, path)),
             "pid": child.pid,
             "launcher": os.getpid(),
         }
@@ -100,16 +97,15 @@ def launch_session(settings: SessionSettings, words: Sequence[str], talk: Talk) 
         except BaseException:
             child.abandon()
             raise
+        if launch.looks_at_cuda(settings):
+            _prepare_cuda(folder, told)
         child.start({**environment, **_variables(agent, folder)})
         talk.note(_beginning(folder.name, output))
         watch = Watch(child.pid, desk, settings, signals, talk.note, own=own)
         desk.end_program = watch.end_program
         ending = watch.run()
-        recorded = desk.current
-        if recorded is not None:
-            launch.end_session(recorded.session, child.pid, ending, desk.end_observers())
-        left = desk.finish()
-        unwritten = desk.unwritten
+        _end(desk, child.pid, ending)
+        left, unwritten = desk.finish(), desk.unwritten
     finally:
         if desk is not None:
             desk.close()
@@ -156,14 +152,16 @@ def _beginning(name: str, output: Path | None) -> str:
     return f"recording session {name} to {_short(output)}; warpline stop --session={name} ends it"
 
 
-def _prepare_cuda(folder: Path, libraries: Sequence[str]) -> None:
-    """Have the program use CUPTI once while it initializes CUDA: later, that might crash it.
+def _end(desk: Desk, pid: int, ending: Ending) -> None:
+    """End the session of the recording that is under way, if any: the program has ended."""
+    recorded = desk.current
+    if recorded is not None:
+        launch.end_session(recorded.session, pid, ending, desk.end_observers())
 
-    Args:
-        folder: The session's directory, which the program stands by for.
-        libraries: CUPTI's, to try first.
-    """
-    config = AgentConfig(cuda=CudaConfig(library_paths=tuple(libraries)))
+
+def _prepare_cuda(folder: Path, told: Mapping[str, Any]) -> None:
+    """Have the program use CUPTI once while it initializes CUDA: later, that might crash it."""
+    config = AgentConfig(cuda=CudaConfig(library_paths=tuple(told["cupti"])))
     (folder / CONFIG_NAME).write_text(config.text(), encoding="ascii")
 
 
