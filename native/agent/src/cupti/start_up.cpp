@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kQuietNs = 1'500'000'000;
 // A program may load libraries for ever, or use contexts of its own only, which nobody can list.
-constexpr std::int64_t kPatienceNs = 10'000'000'000;
+constexpr std::int64_t kLongestStartNs = 10'000'000'000;
 
 std::atomic<std::int64_t> g_initialised_ns{0};  // when it was seen first; 0: not yet
 std::atomic<std::int64_t> g_stirred_ns{0};      // when something showed that CUDA is being taken up
@@ -49,7 +49,7 @@ bool is_cuda_settled(bool is_prepared) noexcept {
     return false;
   }
   if (g_initialised_ns.load() == 0) cuda_comes();
-  if (!is_prepared && now_ns() - g_initialised_ns.load() < kPatienceNs) {
+  if (!is_prepared && now_ns() - g_initialised_ns.load() < kLongestStartNs) {
     const bool is_new = is_library_new();
     if (active_devices() == 0 || is_new) g_stirred_ns.store(now_ns());
   }
