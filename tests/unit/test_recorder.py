@@ -161,6 +161,13 @@ def test_launches_without_work_are_recorded_in_the_profiler_s_way() -> None:
         assert words in fix_of(bare, "GPU work was not recorded")
 
 
+def test_a_recording_of_pytorch_without_copies_is_not_asked_for_what_it_has() -> None:
+    for recorder, hint in (("kineto", None), ("nsys-sqlite", "profile a program that copies")):
+        with pytest.raises(MissingTableError, match="no memcpy events") as caught:
+            warpline.stats(recorded(recorder, "saxpy(float *)"), "copy_sum")
+        assert (caught.value.hint or "").startswith(hint) if hint else caught.value.hint is None
+
+
 def test_rules_without_calls_say_how_to_record_them() -> None:
     for recorder, words in (("kineto", "ProfilerActivity.CUDA"), ("warpline", "--trace=cuda")):
         skipped = RULES.get("host-sync").judge(Run(recorded(recorder, PYTORCH)))

@@ -10,10 +10,11 @@ ACTIVITIES = "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
 _SNAPSHOT = "pytorch-snapshot"
 _KINETO = "kineto"
 _PRODUCER = "PyTorch profiler"  # also of a recording that was converted
+_GPU_WORK = ("kernel", "memcpy", "memset")
 # What to set up in a program, by the table that has no rows.
 _TABLES_OF_PYTORCH = {
     **dict.fromkeys(
-        ("kernel", "memcpy", "memset", "graph_launch", "api_call", "device"),
+        (*_GPU_WORK, "graph_launch", "api_call", "device"),
         f"use torch.profiler.profile with {ACTIVITIES}",
     ),
     "range": "mark parts of the program with torch.profiler.record_function",
@@ -43,5 +44,9 @@ def table_hint(trace: Trace, tables: Iterable[str], otherwise: str | None) -> st
     """
     if not is_of_pytorch(trace):
         return otherwise
-    known = (_TABLES_OF_PYTORCH[name] for name in tables if name in _TABLES_OF_PYTORCH)
-    return next(known, otherwise)
+    known = next((name for name in tables if name in _TABLES_OF_PYTORCH), None)
+    if known is None:
+        return otherwise
+    if known in _GPU_WORK and any(map(trace.has, _GPU_WORK)):
+        return None  # the activity was recorded, and had none of this
+    return _TABLES_OF_PYTORCH[known]
