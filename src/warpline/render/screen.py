@@ -18,6 +18,7 @@ _WIDTH = 100  # without a terminal
 _HEIGHT = 40
 _GAP = "  "
 _LEAST_LABEL = 24
+_MOST_PATH = 32  # beside numbers, which say more
 _FILES = 3  # in the suggested next command
 _BOLD, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 _SHARES = ("busy_ratio", "span_ratio", "time_ratio", "total_ratio")
@@ -146,8 +147,10 @@ class _Screen:
             values = section.columns[field.name].to_list()
             is_shown = field.unit is not Unit.COUNT or any(values)
             if field.name not in section.key and is_shown:
-                cells = (self._clean(_cell(field, value)) for value in values)
-                columns.append([_heading(field), *cells])
+                cells = [self._clean(_cell(field, value)) for value in values]
+                if field.name == "file":
+                    cells = list(map(self._end, cells))
+                columns.append([_heading(field, section), *cells])
         return _Table(labels, columns, section.notes)
 
     def _lines(self, table: _Table, label_width: int) -> Iterator[str]:
@@ -180,6 +183,13 @@ class _Screen:
         if "<" in label and label.isascii() and len(label) > width:
             return label[: width - len(self._ellipsis)] + self._ellipsis
         return shorten(label, width, self._ellipsis)
+
+    def _end(self, path: str) -> str:
+        """Return a path, or the end of a long one from a separator on."""
+        if display_width(path) <= _MOST_PATH:
+            return path
+        rest = path[len(self._ellipsis) - _MOST_PATH :]
+        return self._ellipsis + rest[max(rest.find("/"), 0) :]
 
     def _wrap(self, text: str) -> list[str]:
         """Return lines of prose; those after the first are indented."""
@@ -219,9 +229,10 @@ def _labels(section: Result) -> list[str]:
     return [gap.join(str(part) for part in row if part is not None) for row in rows]
 
 
-def _heading(field: Field) -> str:
+def _heading(field: Field, section: Result) -> str:
     """Return a heading without the unit, which every cell shows."""
-    if field.unit is Unit.RATIO and field.name in _SHARES:
+    is_only = "self_ratio" not in section.columns  # of what a row does itself
+    if field.unit is Unit.RATIO and field.name in _SHARES and is_only:
         return "share"
     return field.name.removesuffix(f"_{field.unit.value}")
 
