@@ -9,6 +9,7 @@ import { apart, LEFT, layoutOf, type Layout, MOST_ROWS, mostColumns } from "../p
 const FONT = "11px system-ui, sans-serif";
 const LETTERS = 20; // of a label
 const TIP = 424; // px: a map that leaves so much room is small
+const TIP_HIGH = 140; // px
 
 export interface MapProps {
   readonly id: string;
@@ -82,7 +83,7 @@ export function HeatMap(props: MapProps) {
 
 /** Returns where the text about a cell is: beside a small map, else beside the cell, towards the middle, and not on its row. */
 function tipPlace(layout: Layout, { row, column }: At, room: number): Record<string, string> {
-  if (room - layout.width > TIP) return { left: `${layout.width + 8}px`, top: "0" };
+  if (room - layout.width > TIP) return { left: `${layout.width + 8}px`, top: `${Math.max(Math.min(row * layout.high, layout.height - TIP_HIGH), 0)}px` };
   const x = LEFT + (column + 1) * layout.wide;
   const isRight = x > layout.width / 2;
   const isLow = row * layout.high > layout.height / 2;
