@@ -20,6 +20,7 @@ from warpline.render import Options
 from warpline.render.fleet_comparison import write_text
 from warpline.result.fleet import LeftOut
 from warpline.result.fleet_comparison import FleetComparison
+from warpline.viewer.rank_pages import name_of_two, page_beside
 
 MS = 1_000_000
 STEPS = 6
@@ -124,6 +125,32 @@ def test_the_bars_are_as_long_as_the_times(found: FleetComparison, tmp_path: Pat
     assert drawn["step"][0] == 100
 
 
+def test_the_interval_is_drawn_as_it_is_said(found: FleetComparison, tmp_path: Path) -> None:
+    step = found.steps.step
+    assert step is not None
+    assert step.low is not None
+    assert step.high is not None
+    page = page_of(found, tmp_path)
+    plot = re.search(r'wl-interval".*?</svg>', page)
+    assert plot is not None
+
+    def x(look: str, name: str) -> float:
+        tag = re.search(rf'<[^>]*class="{look}"', plot[0])
+        assert tag is not None
+        at = re.search(rf'{name}="([\d.]+)%"', tag[0])
+        assert at is not None
+        return float(at[1])
+
+    zero, middle = x("wl-zero", "x1"), x("wl-mean", "cx")
+    ends = x("wl-ends", "x1"), x("wl-ends", "x2")
+    scale = (middle - zero) / (step.ratio - 1)
+    for end, ratio in zip(ends, (step.low, step.high), strict=True):
+        assert end == pytest.approx(zero + scale * (ratio - 1), abs=0.05)
+    assert x("wl-band", "width") == pytest.approx(2 * scale * found.steps.tolerance, abs=0.05)
+    said = f"95% interval {(step.low - 1) * 100:+.1f}% to {(step.high - 1) * 100:+.1f}%"
+    assert page.count(said) == 3  # the card, the title of the plot, and its caption
+
+
 def test_ranks_that_changed_otherwise_than_most_are_marked(
     found: FleetComparison, tmp_path: Path
 ) -> None:
@@ -179,6 +206,19 @@ def test_hostile_names_and_lost_recordings(tmp_path: Path) -> None:
     assert "\u202e" not in page
     assert page.count("</script>") == page.count("<script")
     assert "Left out before: 1 recording" in page
+
+
+def test_names_of_pages_fit_a_file_name_and_differ(tmp_path: Path) -> None:
+    names = {name_of_two(f"{'ü' * 200}/{run}/rank1.sqlite", "b/rank1.sqlite") for run in "ab"}
+    assert len(names) == 2
+    assert all(len(name.encode()) < 200 for name in names)
+    assert "<code>" in page_beside(tmp_path, "x" * 300, "warpline report a")
+
+
+def test_sides_without_comparable_times(found: FleetComparison, tmp_path: Path) -> None:
+    page = page_of(replace(found, steps=replace(found.steps, step=None, parts=())), tmp_path)
+    assert "Where the time" not in page
+    assert "wl-plot" not in page.split("</style>")[-1]
 
 
 def test_without_matched_collectives_or_ranks_on_both_sides(tmp_path: Path) -> None:

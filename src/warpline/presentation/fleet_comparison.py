@@ -92,13 +92,15 @@ class ComparedPage(NamedTuple):
     """What a page shows as text: around its bars of parts, its map and its table of ranks.
 
     Attributes:
-        first: Verdict and numbers, and what forbids a verdict.
+        first: Verdict and numbers.
+        doubts: What forbids a verdict, and what was left out.
         parts: The bars: where the time of a step changed.
         groups: Waits, collectives, stragglers.
         others: Machines, findings, settings, limits.
     """
 
     first: tuple[Block, ...]
+    doubts: tuple[Block, ...]
     parts: tuple[ShownPart, ...]
     groups: tuple[Block, ...]
     others: tuple[Block, ...]
@@ -120,7 +122,8 @@ def on_page(found: FleetComparison) -> ComparedPage:
         for block in _left_out(name, items)
     )
     return ComparedPage(
-        first=(head, *sides_line(steps), _cards(found), *_forbidding(steps.environment), *left_out),
+        first=(head, *sides_line(steps), _cards(found)),
+        doubts=(*_forbidding(steps.environment), *left_out),
         parts=tuple(shown_parts(steps, _PAGE_PARTS)),
         groups=(
             *_waits(found),
@@ -157,7 +160,7 @@ def _cards(found: FleetComparison) -> Cards:
             Card("Exposed waits for ranks", Cell(delta), f"{before} before, {after} after")
         )
     tolerance = format_ratio(found.steps.tolerance)
-    cards.append(Card("Tolerance", Cell(tolerance), "of the step: no more is the same"))
+    cards.append(Card("Tolerance", Cell(tolerance), "a difference that counts as the same"))
     return Cards(tuple(cards))
 
 

@@ -23,6 +23,7 @@ from warpline.units import format_ns
 from warpline.viewer.columns import Packed, float64
 from warpline.viewer.container import BlockWriter
 from warpline.viewer.fleet_report import LEAST_RATIO, SCHEMA_VERSION, columns_part
+from warpline.viewer.interval_plot import interval_plot
 from warpline.viewer.markup import Markup, element
 from warpline.viewer.page import Assets, app, page_of_blocks
 from warpline.viewer.rank_pages import name_of_two, page_beside, relative
@@ -54,6 +55,7 @@ def make_comparison_report(found: FleetComparison, folder: Path, parts: Assets) 
         "schema_version": SCHEMA_VERSION,
         "kind": "comparison",
         "title": found.steps.title,
+        "unit": unit_of(found.steps),
         "tolerance": found.steps.tolerance,
         "ranks": [_rank_head(item, is_marked=item in marked) for item in ranks],
         "least_ns": max(LEAST_RATIO * _longest(found), 1.0),
@@ -118,6 +120,8 @@ def _body(found: FleetComparison, folder: Path) -> Iterator[str]:
     yield element(
         "main",
         blocks_html(shown.first),
+        _interval(found),
+        blocks_html(shown.doubts),
         None if step is None else _bars(shown.parts, step, unit_of(found.steps)),
         blocks_html(shown.groups),
         class_="wl-page wl-top",
@@ -132,6 +136,13 @@ def _body(found: FleetComparison, folder: Path) -> Iterator[str]:
         aria_label="Tables",
     )
     yield "\n"
+
+
+def _interval(found: FleetComparison) -> Markup | None:
+    step = found.steps.step
+    if step is None or step.low is None or step.high is None:
+        return None
+    return interval_plot("Step time", step.ratio, step.low, step.high, found.steps.tolerance)
 
 
 def _bars(parts: Sequence[ShownPart], step: StepChange, unit: str) -> Markup | None:
@@ -213,9 +224,9 @@ def _ranks(found: FleetComparison, folder: Path) -> Markup | None:
         "table", element("thead", head), element("tbody", rows), class_="wl-table wl-fleet"
     )
     note = (
-        "Times per step. ? may be chance. Both timelines of a rank are a page beside this one: the"
-        " commands, run in its directory, make them, and this page links them when it is written"
-        " again. Of several jobs on a side, the first."
+        f"Times {unit_of(found.steps)}. ? may be chance. Both timelines of a rank are a page beside"
+        " this one: the commands, run in its directory, make them, and this page links them when it"
+        " is written again. Of several jobs on a side, the first."
     )
     title = element("h2", shown.title)
     room = _room(shown.title, table)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import shlex
 from collections import Counter
@@ -11,7 +13,8 @@ from urllib.parse import quote
 
 from warpline.viewer.markup import Markup, element
 
-_LONGEST = 100  # characters of a recording in the name of a page of two
+_LONGEST = 100  # bytes of a recording in the name of a page of two
+_END = 20  # characters of a longer one, with up to 4 bytes
 
 
 def relative(path: str, folder: Path) -> str:
@@ -43,13 +46,14 @@ def name_of_two(before: str, after: str) -> str:
         before: A path from the directory of the page.
         after: Likewise.
     """
-    return "-vs-".join(_joined(path)[-_LONGEST:].lstrip("-") for path in (before, after)) + ".html"
+    return f"{'-vs-'.join(map(_short, (before, after)))}.html"
 
 
 def page_beside(folder: Path, name: str, command: str) -> Markup:
     """Return a link to a page in a directory if it is there, else the command that makes it."""
-    if (folder / name).is_file():
-        return element("a", name, href=f"./{quote(name)}")
+    with contextlib.suppress(OSError):  # a name that is too long, or of a lost file system
+        if (folder / name).is_file():
+            return element("a", name, href=f"./{quote(name)}")
     return element("code", f"{command} -o {shlex.quote(name)}")
 
 
@@ -59,6 +63,15 @@ def _stem(name: str) -> str:
     for suffix in (".json", ".trace", ".pt"):  # of NAME.pt.trace.json.gz
         stem = stem.removesuffix(suffix)
     return stem
+
+
+def _short(recording: str) -> str:
+    """Return a name of a recording that two of these fit into a file's name; unique, too."""
+    name = _joined(recording)
+    octets = os.fsencode(name)
+    if len(octets) <= _LONGEST:
+        return name
+    return f"{name[-_END:]}-{hashlib.sha256(octets).hexdigest()[:12]}"
 
 
 def _joined(recording: str) -> str:

@@ -17,6 +17,8 @@ export interface Changed {
 
 export interface ComparedHead {
   readonly kind: "comparison";
+  /** What times are of: "per step", or "in all". */
+  readonly unit: string;
   /** Relative difference of the step that counts as the same. */
   readonly tolerance: number;
   readonly ranks: readonly Changed[];

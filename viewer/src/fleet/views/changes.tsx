@@ -42,7 +42,7 @@ export function Changes({ data, theme, room }: Shown) {
   return (
     <section id="changes">
       <h2>What became of each rank</h2>
-      <Measures measures={MEASURES.filter(({ id }) => hasWaits || id === "step")} chosen={measure} choose={setMeasure} than="per step, after less before" />
+      <Measures measures={MEASURES.filter(({ id }) => hasWaits || id === "step")} chosen={measure} choose={setMeasure} than={`${head.unit}, after less before`} />
       <Legend theme={theme} low={`${timeText(limit)} less`} high={`${timeText(limit)} more`} isOneSided={false} />
       <HeatMap
         id="ranks"
