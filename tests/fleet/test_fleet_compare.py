@@ -221,6 +221,16 @@ def test_exit_status_and_mistakes(pair: Path, capsys: pytest.CaptureFixture[str]
     out = capsys.readouterr().out
     assert "Cannot decide" in out
     assert "Both sides have a recording in common." in " ".join(out.split())
+    target = pair.parent / "compared.html"
+    assert main([*words, "--fail-on", "5%", "-o", str(target)]) == 4  # a page has the same status
+    said = capsys.readouterr()
+    assert said.out == f"{target}\n"
+    assert "Cannot decide" in said.err
+    assert "the file opens in a browser" in said.err
+    assert "What became of each rank" in target.read_text(encoding="utf-8")  # in the script
+    assert "Both sides have a recording in common." in target.read_text(encoding="utf-8")
+    assert main([*words, "-o", str(target)]) == 2  # it exists
+    assert "exists" in capsys.readouterr().err
     for arguments, message in (
         ((), "missing BEFORE and AFTER arguments"),
         (("a", "b", "c"), "two jobs are compared, 3 arguments given"),
@@ -228,6 +238,7 @@ def test_exit_status_and_mistakes(pair: Path, capsys: pytest.CaptureFixture[str]
         (("x/*.warpline", "y"), "no recording matches x/*.warpline"),
         (("a", "b", "--fail-on", "0"), "--fail-on: '0' is not a share"),
         (("a", "b", "-f", "csv"), "unknown format 'csv'"),
+        (("a", "b", "-f", "html"), "unknown format 'html'"),
         (("a.warpline", "b.warpline"), "none of 1 recording could be used: a.warpline"),
     ):
         assert main(["fleet", "compare", *arguments]) in {1, 2}

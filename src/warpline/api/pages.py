@@ -30,9 +30,12 @@ if TYPE_CHECKING:
     from warpline.presentation import flame as flame_blocks
     from warpline.presentation import memory as memory_blocks
     from warpline.render.diagnosis import markdown as diagnosis_markdown
+    from warpline.result import fleet as fleets
     from warpline.result.fleet import Fleet
+    from warpline.result.fleet_comparison import FleetComparison
     from warpline.viewer import chosen as choosing
     from warpline.viewer import flame_report as flame_page
+    from warpline.viewer import fleet_comparison_report as fleet_comparison_page
     from warpline.viewer import fleet_report as fleet_page
     from warpline.viewer import kernel_report as kernel_page
     from warpline.viewer import memory_report as memory_page
@@ -55,8 +58,10 @@ else:
     flame_blocks = lazy("warpline.presentation.flame")
     memory_blocks = lazy("warpline.presentation.memory")
     diagnosis_markdown = lazy("warpline.render.diagnosis.markdown")
+    fleets = lazy("warpline.result.fleet")
     choosing = lazy("warpline.viewer.chosen")
     flame_page = lazy("warpline.viewer.flame_report")
+    fleet_comparison_page = lazy("warpline.viewer.fleet_comparison_report")
     fleet_page = lazy("warpline.viewer.fleet_report")
     kernel_page = lazy("warpline.viewer.kernel_report")
     memory_page = lazy("warpline.viewer.memory_report")
@@ -234,15 +239,18 @@ def make_flame_report(trace: Recordings, stacks: Choice | None = None) -> Report
         return flame_page.make_flame_report(content, html.assets("flame"))
 
 
-def make_fleet_report(found: Fleet, folder: PathLike = ".") -> Report:
-    """Return a page of a job of many ranks: maps of ranks, steps and waits, findings and tables.
+def make_fleet_report(found: Fleet | FleetComparison, folder: PathLike = ".") -> Report:
+    """Return a page of a job of many ranks, or of two compared: maps of ranks, and tables.
 
     Args:
-        found: From `fleet`.
+        found: From `fleet` or `compare_fleets`.
         folder: The directory of the page: reports of single ranks in it are linked.
     """
+    parts = html.assets("fleet")
     with progress.task("Writing the page"):
-        return fleet_page.make_fleet_report(found, Path(folder), html.assets("fleet"))
+        if isinstance(found, fleets.Fleet):
+            return fleet_page.make_fleet_report(found, Path(folder), parts)
+        return fleet_comparison_page.make_comparison_report(found, Path(folder), parts)
 
 
 def make_side_by_side(

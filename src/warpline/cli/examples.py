@@ -47,7 +47,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "warpline fleet analyze 'run/*.warpline'",
         "warpline fleet analyze 'run/*.warpline' --workers 16 -o fleet.html",
     ),
-    "fleet compare": ("warpline fleet compare 'monday/*.warpline' 'tuesday/*.warpline'",),
+    "fleet compare": (
+        "warpline fleet compare 'monday/*.warpline' 'tuesday/*.warpline'",
+        "warpline fleet compare 'monday/*.warpline' 'tuesday/*.warpline' -o compared.html",
+    ),
     "gate": (
         "warpline gate --baseline main run.warpline",
         "warpline gate --runs 10 --interleave -- python old.py --- python new.py",

@@ -12,34 +12,32 @@ from typing import TYPE_CHECKING
 from warpline.cli import talk
 from warpline.cli.arguments import STDOUT, add_output, add_steps
 from warpline.cli.fleet_comparing import COMPARE, Compare
-from warpline.cli.fleet_workers import add_workers, write_answer
-from warpline.cli.output import format_name
+from warpline.cli.fleet_workers import (
+    FORMATS,
+    PAGE,
+    add_workers,
+    checked_format,
+    write_answer,
+    write_page,
+)
 from warpline.cli.startup import lazy
-from warpline.cli.stdout import write_text
 from warpline.errors import UsageError
 from warpline.files import check_output, complete_file
-from warpline.units import format_bytes
 
 if TYPE_CHECKING:
-    from warpline import api, render, result
+    from warpline import api, result
     from warpline.cli import freed_memory
     from warpline.render import fleet as rendering
     from warpline.result.fleet import Fleet
-    from warpline.viewer import report as pages
 else:
     api = lazy("warpline.api")
-    render = lazy("warpline.render")
     result = lazy("warpline.result")
     freed_memory = lazy("warpline.cli.freed_memory")
     rendering = lazy("warpline.render.fleet")
-    pages = lazy("warpline.viewer.report")
 
 NAME = "fleet"
 HELP = "analyze and compare jobs of many ranks: stragglers, hangs, causes, collectives"
 
-_FORMATS = ("text", "json", "markdown")
-_PAGE = "page"  # chosen by the suffix of the file only, as in other commands
-_PAGES = (".html", ".htm", ".zip")
 _FOUND = 3  # exit status: findings at or above --fail-on
 
 
@@ -76,7 +74,7 @@ class Analyze:
         )
         add_output(
             parser,
-            formats=", ".join(_FORMATS),
+            formats=", ".join(FORMATS),
             page="a page with maps of ranks, steps and waits: .html or .zip",
         )
         parser.add_argument(
@@ -151,12 +149,7 @@ def _announce(address: str) -> None:
 
 def _checked_output(args: Namespace) -> str:
     """Return the format, after checks that need no work to be done."""
-    is_page = args.format is None and Path(args.output).suffix.lower() in _PAGES
-    name = _PAGE if is_page else format_name(args)
-    if name not in (*_FORMATS, _PAGE):
-        raise UsageError(f"unknown format {name!r}", hint=f"use {', '.join(_FORMATS)}")
-    if args.output != STDOUT:
-        check_output(Path(args.output), overwrite=args.force_overwrite)
+    name = checked_format(args)
     if args.parquet is not None:
         target = Path(args.parquet)
         check_output(target, overwrite=args.force_overwrite)
@@ -172,16 +165,7 @@ def _write_all(found: Fleet, args: Namespace, name: str) -> None:
             found.to_polars().write_parquet(unfinished)
         if not args.quiet:
             talk.note(f"wrote {args.parquet}")
-    if name != _PAGE:
-        _write(found, args, name)
-        return
-    target = Path(args.output)
-    pages.write(target, api.make_fleet_report(found, target.parent).pieces)
-    if not args.quiet:
-        talk.note(found.verdict)
-        talk.note(f"wrote {format_bytes(target.stat().st_size)}; the file opens in a browser")
-    write_text(args.output)
-
-
-def _write(found: Fleet, args: Namespace, name: str) -> None:
-    write_answer(partial(rendering.WRITERS[name], found), args.output)
+    if name == PAGE:
+        write_page(found, found.verdict, args)
+    else:
+        write_answer(partial(rendering.WRITERS[name], found), args.output)

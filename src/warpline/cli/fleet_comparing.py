@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpline.cli.arguments import STDOUT, add_output, add_steps
-from warpline.cli.fleet_workers import add_workers, write_answer
+from warpline.cli.arguments import add_output, add_steps
+from warpline.cli.fleet_workers import (
+    FORMATS,
+    PAGE,
+    add_workers,
+    checked_format,
+    write_answer,
+    write_page,
+)
 from warpline.cli.limits import add_limits, limits
-from warpline.cli.output import format_name
 from warpline.cli.sides import add_sides
 from warpline.cli.startup import lazy
 from warpline.errors import UsageError
-from warpline.files import check_output
 
 if TYPE_CHECKING:
     from warpline import api
@@ -25,7 +29,6 @@ else:
     freed_memory = lazy("warpline.cli.freed_memory")
     rendering = lazy("warpline.render.fleet_comparison")
 
-_FORMATS = ("text", "json", "markdown")
 _SIDES = 2
 _USAGE = "warpline fleet compare 'run1/*.warpline' 'run2/*.warpline'"
 
@@ -59,17 +62,17 @@ class Compare:
         group = parser.add_argument_group("comparison")
         add_steps(group)
         add_limits(group)
-        add_output(parser, formats=", ".join(_FORMATS))
+        add_output(
+            parser,
+            formats=", ".join(FORMATS),
+            page="a page with bars and a map of ranks: .html or .zip",
+        )
 
     def run(self, args: Namespace) -> int:
         """Print the comparison; with --fail-on, status 3 for a regression and 4 if undecided."""
         before, after = _jobs(args)
         limit = limits(args)
-        name = format_name(args)
-        if name not in _FORMATS:
-            raise UsageError(f"unknown format {name!r}", hint=f"use {', '.join(_FORMATS)}")
-        if args.output != STDOUT:
-            check_output(Path(args.output), overwrite=args.force_overwrite)
+        name = checked_format(args)
         freed_memory.reuse()
         freed_memory.share()
         found = api.compare_fleets(
@@ -81,7 +84,10 @@ class Compare:
             tolerance=limit.tolerance,
             paired=args.paired,
         )
-        write_answer(partial(rendering.WRITERS[name], found), args.output)
+        if name == PAGE:
+            write_page(found, found.sentence, args)
+        else:
+            write_answer(partial(rendering.WRITERS[name], found), args.output)
         return limit.status(found.verdict)
 
 

@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import ArgumentParser, _ArgumentGroup
+from argparse import ArgumentParser, Namespace, _ArgumentGroup
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from warpline.cli import talk
 from warpline.cli.arguments import STDOUT
+from warpline.cli.output import format_name
 from warpline.cli.startup import lazy
-from warpline.errors import WarplineError
-from warpline.files import complete_file, is_special
+from warpline.cli.stdout import write_text
+from warpline.errors import UsageError, WarplineError
+from warpline.files import check_output, complete_file, is_special
+from warpline.units import format_bytes
 
 if TYPE_CHECKING:
-    from warpline import render
+    from warpline import api, render
+    from warpline.result.fleet import Fleet
+    from warpline.result.fleet_comparison import FleetComparison
+    from warpline.viewer import report as pages
 else:
+    api = lazy("warpline.api")
     render = lazy("warpline.render")
+    pages = lazy("warpline.viewer.report")
+
+FORMATS = ("text", "json", "markdown")
+PAGE = "page"  # chosen by the suffix of the file only, as in other commands
+_PAGES = (".html", ".htm", ".zip")
 
 
 def add_workers(parser: ArgumentParser) -> _ArgumentGroup:
@@ -37,6 +50,31 @@ def add_workers(parser: ArgumentParser) -> _ArgumentGroup:
         " tcp://10.0.0.5:8786; they must see the recordings under the same paths",
     )
     return group
+
+
+def checked_format(args: Namespace) -> str:
+    """Return one of `FORMATS` or `PAGE`, after checks that need no work to be done.
+
+    Raises:
+        UsageError: The format is unknown, or the file exists.
+    """
+    is_page = args.format is None and Path(args.output).suffix.lower() in _PAGES
+    name = PAGE if is_page else format_name(args)
+    if name not in (*FORMATS, PAGE):
+        raise UsageError(f"unknown format {name!r}", hint=f"use {', '.join(FORMATS)}")
+    if args.output != STDOUT:
+        check_output(Path(args.output), overwrite=args.force_overwrite)
+    return name
+
+
+def write_page(found: Fleet | FleetComparison, verdict: str, args: Namespace) -> None:
+    """Write the page, and print its path; the verdict is a note."""
+    target = Path(args.output)
+    pages.write(target, api.make_fleet_report(found, target.parent).pieces)
+    if not args.quiet:
+        talk.note(verdict)
+        talk.note(f"wrote {format_bytes(target.stat().st_size)}; the file opens in a browser")
+    write_text(args.output)
 
 
 def write_answer(write: Callable[[TextIO, render.Options], None], output: str) -> None:

@@ -129,6 +129,7 @@ def _rank_side(jobs: Sequence[_OfRank]) -> RankSide | None:
         return float(np.mean([getattr(one.rank, name) for one in jobs]))
 
     return RankSide(
+        jobs[0].rank.path,
         ", ".join(hosts) or None,
         mean("step_ns"),
         mean("own_ns"),

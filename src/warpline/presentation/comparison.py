@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from warpline.presentation.blocks import (
     Block,
@@ -106,18 +107,42 @@ def _side(side: Side) -> str:
     return f"{said}, {plural(side.ranks, 'rank')}" if side.ranks > 1 else said
 
 
-def waterfall(comparison: Comparison, most: int) -> Iterator[Block]:
-    """Yield the parts of the difference of the mean step, the largest ones."""
+class ShownPart(NamedTuple):
+    """A part of the mean step, or the sum of the small ones, as all media show it.
+
+    Attributes:
+        label: Its name.
+        before_ns: Time per step.
+        after_ns: The same after.
+        meaning: What it is, in a few words; empty for a sum.
+    """
+
+    label: str
+    before_ns: int
+    after_ns: int
+    meaning: str
+
+
+def shown_parts(comparison: Comparison, most: int) -> list[ShownPart]:
+    """Return the parts with the largest differences, and the sum of the others: the whole step."""
     step, parts = comparison.step, comparison.parts
     if step is None or not parts:
-        return
+        return []
     least = _LEAST_SHARE * max(step.before_ns, step.after_ns)
     shown = [part for part in parts if abs(part.delta_ns) >= least][:most]
     rest = [part for part in parts if part not in shown]
-    steps = [(_name(part), part.before_ns, part.after_ns, part.meaning) for part in shown]
+    found = [ShownPart(_name(part), part.before_ns, part.after_ns, part.meaning) for part in shown]
     if any(part.delta_ns for part in rest) or (rest and not shown):
         sums = (sum(part.before_ns for part in rest), sum(part.after_ns for part in rest))
-        steps.append((_OTHERS, *sums, ""))
+        found.append(ShownPart(_OTHERS, *sums, ""))
+    return found
+
+
+def waterfall(comparison: Comparison, most: int) -> Iterator[Block]:
+    """Yield the parts of the difference of the mean step, the largest ones."""
+    step, steps = comparison.step, shown_parts(comparison, most)
+    if step is None or not steps:
+        return
     top, at = max(step.before_ns, step.after_ns), step.before_ns
     for _, old, new, _ in steps:
         at += new - old
@@ -126,7 +151,6 @@ def waterfall(comparison: Comparison, most: int) -> Iterator[Block]:
     def place(ns: int) -> int:
         return min(max(ns, 0) * _WHOLE // max(top, 1), _WHOLE)
 
-    unit = "per step" if comparison.before.steps else "in all"
     rows = [WaterfallRow("before", format_ns(step.before_ns), "", "", 0, place(step.before_ns), 0)]
     at = step.before_ns
     for name, old, new, meaning in steps:
@@ -139,7 +163,12 @@ def waterfall(comparison: Comparison, most: int) -> Iterator[Block]:
     rows.append(
         WaterfallRow("after", "", format_ns(step.after_ns), whole, 0, place(step.after_ns), 0)
     )
-    yield Waterfall(tuple(rows), unit)
+    yield Waterfall(tuple(rows), unit_of(comparison))
+
+
+def unit_of(comparison: Comparison) -> str:
+    """Return what times are of, in words."""
+    return "per step" if comparison.before.steps else "in all"
 
 
 def _name(part: PartChange) -> str:
@@ -325,11 +354,19 @@ def environment_items(environment: Sequence[Fact]) -> Iterator[Block]:
                 + ("" if fact.effect == "information" else f" ({fact.effect})")
             ),
         )
-        for fact in environment
-        if fact.effect and fact.before is not None and fact.after is not None
+        for fact in differing_facts(environment)
     )
     if items:
         yield Section("Environment", (Items(items),))
+
+
+def differing_facts(environment: Sequence[Fact]) -> list[Fact]:
+    """Return the facts that are known on both sides and differ."""
+    return [
+        fact
+        for fact in environment
+        if fact.effect and fact.before is not None and fact.after is not None
+    ]
 
 
 def limits_section(limits: Sequence[str]) -> Iterator[Block]:

@@ -47,6 +47,7 @@ class RankSide:
     """A rank on one side; times per step, means over its jobs, in ns.
 
     Attributes:
+        path: Its recording; of several jobs, that of the first.
         host: Its machine; several are joined by commas; None if unknown.
         step_ns: Length of a step on its GPU.
         own_ns: Part of it without exposed waits for other ranks.
@@ -55,6 +56,7 @@ class RankSide:
         caused_ns: How long all others together wait where it arrives last.
     """
 
+    path: str
     host: str | None
     step_ns: float
     own_ns: float

@@ -5,13 +5,10 @@ The data are columns by rank and step. Verdict, findings and tables are there wi
 
 from __future__ import annotations
 
-import os
 import shlex
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 
@@ -20,16 +17,17 @@ from warpline.ops.arrays import F64
 from warpline.presentation.fleet import on_page, ranks_by_waits
 from warpline.result.fleet import Fleet, FleetFinding, FleetRank
 from warpline.units import format_ns, format_ratio
-from warpline.viewer.columns import float32
+from warpline.viewer.columns import Packed, float32
 from warpline.viewer.container import BlockWriter
 from warpline.viewer.markup import Content, Markup, element
 from warpline.viewer.page import Assets, app, page_of_blocks
+from warpline.viewer.rank_pages import page_beside, page_names, relative
 from warpline.viewer.report import Report, size_of
 from warpline.viewer.static_page import blocks_html, with_code
 
 SCHEMA_VERSION = 1
 _RANKS = 16
-_LEAST_RATIO = 0.05  # of the step: differences from here on have the strongest color
+LEAST_RATIO = 0.05  # of the step: differences from here on have the strongest color
 _NO_SCRIPT = (
     "The maps need JavaScript. The script has no network access. Verdict, findings and tables work"
     " without JavaScript."
@@ -65,13 +63,14 @@ def make_fleet_report(found: Fleet, folder: Path, parts: Assets) -> Report:
     late = {item.name for item in found.stragglers}
     head: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
+        "kind": "job",
         "title": found.title,
         "ranks": [
             {"name": rank.name, "host": rank.host, "late": rank.name in late}
             for rank in found.ranks
         ],
         "steps": [_step(number) for number in grid.step_index.tolist()],
-        "least_ns": max(_LEAST_RATIO * found.step_ns, 1.0),
+        "least_ns": max(LEAST_RATIO * found.step_ns, 1.0),
         "grid": _part(writer, of_grid),
         "blocks_of_ranks": list(grid.blocks),
         "between": _part(writer, {"exposed": grid.between_ns}),
@@ -87,12 +86,17 @@ def _step(number: int) -> str:
     return "whole recording" if number < 0 else f"step {number}"
 
 
-def _part(writer: BlockWriter, values: dict[str, F64]) -> dict[str, Any]:
-    columns = [float32(name, column.reshape(-1)) for name, column in values.items()]
+def columns_part(writer: BlockWriter, columns: Sequence[Packed]) -> dict[str, Any]:
+    """Add columns of one length to the blocks, and return where they are, for the page's head."""
     block, offset = writer.append("columns", columns)
+    count = len(columns[0].data) // columns[0].planes
     described = [column.head() for column in columns]
-    count = next(iter(values.values())).size
     return {"block": block, "offset": offset, "count": count, "columns": described}
+
+
+def _part(writer: BlockWriter, values: dict[str, F64]) -> dict[str, Any]:
+    packed = [float32(name, column.reshape(-1)) for name, column in values.items()]
+    return columns_part(writer, packed)
 
 
 def _body(found: Fleet, folder: Path) -> Iterator[str]:
@@ -147,8 +151,8 @@ def _ranks(found: Fleet, folder: Path) -> Markup:
         "timeline",
     )
     head = element("tr", (element("th", heading, scope="col") for heading in headings))
-    recordings = _recordings(found, folder)
-    names = _page_names(recordings)
+    recordings = {rank.path: relative(rank.path, folder) for rank in found.ranks}
+    names = page_names(recordings)
     rows = (
         _rank(rank, _timeline(recordings[rank.path], names[rank.path], folder)) for rank in chosen
     )
@@ -177,41 +181,4 @@ def _rank(rank: FleetRank, timeline: Content) -> Markup:
 
 def _timeline(recording: str, name: str, folder: Path) -> Content:
     """Return a link to the report of a rank beside the page, or the command that makes it."""
-    if (folder / name).is_file():
-        return element("a", name, href=f"./{quote(name)}")
-    return element("code", f"warpline report {shlex.quote(recording)} -o {shlex.quote(name)}")
-
-
-def _recordings(found: Fleet, folder: Path) -> dict[str, str]:
-    """Return the path of each recording from the directory of the page."""
-    return {rank.path: _relative(rank.path, folder) for rank in found.ranks}
-
-
-def _relative(path: str, folder: Path) -> str:
-    try:
-        return os.path.relpath(path, folder)
-    except ValueError:  # on another drive
-        return path
-
-
-def _page_names(recordings: Mapping[str, str]) -> dict[str, str]:
-    """Return the name of each recording's page, with its directories where names are not unique."""
-    stems = {path: _stem(Path(path).name) for path in recordings}
-    times = Counter(stems.values())
-    return {
-        path: f"{stem if times[stem] == 1 else _joined(recordings[path], stem)}.html"
-        for path, stem in stems.items()
-    }
-
-
-def _stem(name: str) -> str:
-    """Return a name as `warpline report` shortens it for its page."""
-    stem = Path(name).stem
-    for suffix in (".json", ".trace", ".pt"):  # of NAME.pt.trace.json.gz
-        stem = stem.removesuffix(suffix)
-    return stem
-
-
-def _joined(recording: str, stem: str) -> str:
-    within = (part for part in Path(recording).parent.parts if part not in {"..", "/"})
-    return "-".join((*within, stem))
+    return page_beside(folder, name, f"warpline report {shlex.quote(recording)}")

@@ -47,7 +47,7 @@ def assets(name: Literal["viewer", "kernels", "memory", "flame", "fleet"] = "vie
 
     Args:
         name: Which page: that of the timeline, of profiled kernels, of memory, of flame graphs, or
-            of a fleet.
+            of fleets.
 
     Raises:
         InputError: The package was built without them.

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { expectLayer } from "../../dev/layers";
+import { signed } from "./views/changes";
 import { moved } from "./views/map";
 
 const LAYERS = ["data", "plots", "views", "app"];
@@ -22,5 +23,11 @@ describe("keys on a map", () => {
     expect(moved({ row: 2, column: 1 }, "Home", cells)).toEqual({ row: 2, column: 0 });
     expect(moved({ row: 2, column: 1 }, "Escape", cells)).toBeNull();
     expect(moved({ row: 2, column: 1 }, "Tab", cells)).toBeUndefined();
+  });
+});
+
+describe("differences", () => {
+  it("have a sign, as on the screen", () => {
+    expect([signed(-6_610_400), signed(677_123), signed(0), signed(-0.2)]).toEqual(["-6.61 ms", "+677 us", "+0 ns", "-0 ns"]);
   });
 });

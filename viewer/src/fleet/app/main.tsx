@@ -4,13 +4,15 @@ import { render } from "preact";
 import { problemText } from "../../base/page-address";
 import { blocksOf } from "../../data/page-blocks";
 import { readData } from "../data/document";
+import { Changes } from "../views/changes";
 import { Page } from "../views/page";
 
 async function start(root: HTMLElement, text: string): Promise<void> {
   const data = await readData(text, blocksOf(document));
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const show = (): void => {
-    render(<Page data={data} theme={dark.matches ? "dark" : "light"} room={roomIn(root)} />, root);
+    const shown = { theme: dark.matches ? "dark" : "light", room: roomIn(root) } as const;
+    render(data.kind === "job" ? <Page data={data} {...shown} /> : <Changes data={data} {...shown} />, root);
   };
   show();
   dark.addEventListener("change", show);

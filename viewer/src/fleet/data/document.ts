@@ -1,6 +1,7 @@
-/** The data of the page of a fleet: `src/warpline/viewer/fleet_report.py` writes them. */
+/** The data of the page of a fleet: `src/warpline/viewer/fleet_report.py` writes them, and `fleet_comparison_report.py` those of two. */
 
 import { columnOf, type FindBlock, PageBlocks, type Part } from "../../data/page-blocks";
+import { type Compared, type ComparedHead, readCompared } from "./compared";
 
 export interface Rank {
   readonly name: string;
@@ -10,7 +11,7 @@ export interface Rank {
 }
 
 export interface Head {
-  readonly schema_version: number;
+  readonly kind: "job";
   readonly title: string;
   readonly ranks: readonly Rank[];
   /** Names of the columns: steps, or the whole recording. */
@@ -26,6 +27,7 @@ export interface Head {
 }
 
 export interface Data {
+  readonly kind: "job";
   readonly head: Head;
   readonly step: Float64Array;
   readonly exposed: Float64Array;
@@ -35,12 +37,14 @@ export interface Data {
 }
 
 /** Reads the page. Rejects if it is of another version or damaged. */
-export async function readData(text: string, find: FindBlock): Promise<Data> {
-  const head = JSON.parse(text) as Head;
+export async function readData(text: string, find: FindBlock): Promise<Data | Compared> {
+  const head = JSON.parse(text) as (Head | ComparedHead) & { readonly schema_version: number };
   if (head.schema_version !== 1) throw new Error("The data of this page has another version than its script. Create the page again.");
+  if (head.kind === "comparison") return readCompared(head, find);
   const blocks = new PageBlocks(find, head.blocks);
   const [grid, between] = await Promise.all([blocks.columns(head.grid), blocks.columns(head.between)]);
   return {
+    kind: "job",
     head,
     step: columnOf(grid, "step"),
     exposed: columnOf(grid, "exposed"),

@@ -8,6 +8,8 @@ import { apart, LEFT, layoutOf, type Layout, MOST_ROWS, mostColumns } from "../p
 
 const FONT = "11px system-ui, sans-serif";
 const LETTERS = 20; // of a label
+const TIP = 424; // px: a map that leaves so much room is small
+const TIP_HIGH = 140; // px
 
 export interface MapProps {
   readonly id: string;
@@ -19,10 +21,14 @@ export interface MapProps {
   readonly room: number;
   readonly rowName: (row: number) => string;
   readonly columnName: (column: number) => string;
-  /** Rows that are marked. */
-  readonly marked: readonly number[];
+  /** What is written beside rows that are marked. */
+  readonly marked: ReadonlyMap<number, string>;
   /** Says what the value at a place is, in lines. */
   readonly say: (place: number) => readonly string[];
+  /** Which of several values a cell shows. */
+  readonly farthest?: string;
+  /** Says why there is no value at a place. */
+  readonly absent?: (place: number) => string;
 }
 
 interface At {
@@ -66,7 +72,7 @@ export function HeatMap(props: MapProps) {
         onKeyDown={pressed}
         onBlur={() => setAt(null)}
       />
-      <output id={`${props.id}-said`} class={lines.length ? "tip" : "unseen"} style={lines.length && at ? tipPlace(layout, at) : {}}>
+      <output id={`${props.id}-said`} class={lines.length ? "tip" : "unseen"} style={lines.length && at ? tipPlace(layout, at, props.room) : {}}>
         {lines.map((line) => (
           <div key={line}>{line}</div>
         ))}
@@ -75,8 +81,9 @@ export function HeatMap(props: MapProps) {
   );
 }
 
-/** Returns where the text about a cell is: beside it, towards the middle of the map, and not on its row. */
-function tipPlace(layout: Layout, { row, column }: At): Record<string, string> {
+/** Returns where the text about a cell is: beside a small map, else beside the cell, towards the middle, and not on its row. */
+function tipPlace(layout: Layout, { row, column }: At, room: number): Record<string, string> {
+  if (room - layout.width > TIP) return { left: `${layout.width + 8}px`, top: `${Math.max(Math.min(row * layout.high, layout.height - TIP_HIGH), 0)}px` };
   const x = LEFT + (column + 1) * layout.wide;
   const isRight = x > layout.width / 2;
   const isLow = row * layout.high > layout.height / 2;
@@ -111,8 +118,9 @@ export function moved(at: At | null, key: string, cells: { readonly rows: number
 function said(props: MapProps, cells: Cells, at: At, place: number): readonly string[] {
   const count = Math.min(cells.rowsPerCell, props.values.rows - at.row * cells.rowsPerCell);
   const first = at.row * cells.rowsPerCell;
+  if (place < 0 && props.absent) return [props.absent(first * props.values.columns + at.column * cells.columnsPerCell)];
   if (place < 0) return [`${props.rowName(first)}, ${props.columnName(at.column * cells.columnsPerCell)}: not recorded`];
-  const of = count > 1 || cells.columnsPerCell > 1 ? [`Shown of ${props.rowName(first)} to ${props.rowName(first + count - 1)}: the farthest from the median`] : [];
+  const of = count > 1 || cells.columnsPerCell > 1 ? [`Shown of ${props.rowName(first)} to ${props.rowName(first + count - 1)}: ${props.farthest ?? "the farthest from the median"}`] : [];
   return [...props.say(place), ...of];
 }
 
@@ -155,9 +163,8 @@ function drawLabels(pen: CanvasRenderingContext2D, props: MapProps, cells: Cells
   pen.textAlign = "left";
   pen.fillStyle = style.color;
   pen.font = `bold ${FONT}`;
-  const rowOf = new Map(props.marked.map((row) => [(Math.floor(row / cells.rowsPerCell) + 0.5) * high, row]));
-  for (const y of apart([...rowOf.keys()].sort((one, other) => one - other))) {
-    const name = shortened(props.rowName(rowOf.get(y) ?? 0), LETTERS);
-    pen.fillText(`\u25c0 ${name}`, LEFT + cells.columns * wide + 4, Math.max(y, 6));
+  const texts = new Map([...props.marked].map(([row, text]) => [(Math.floor(row / cells.rowsPerCell) + 0.5) * high, text]));
+  for (const y of apart([...texts.keys()].sort((one, other) => one - other))) {
+    pen.fillText(`\u25c0 ${shortened(texts.get(y) ?? "", LETTERS)}`, LEFT + cells.columns * wide + 4, Math.max(y, 6));
   }
 }

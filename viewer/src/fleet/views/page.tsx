@@ -1,11 +1,11 @@
 /** The maps of a fleet: every rank and step, and who waits for whom. */
 
 import { useState } from "preact/hooks";
-import { toCss } from "../../base/colour";
 import { countText, plural, timeText } from "../../base/units";
-import { fromMedian, limitOf, SCALES, type Values } from "../plots/cells";
+import { fromMedian, limitOf, type Values } from "../plots/cells";
 import { MOST_ROWS } from "../plots/layout";
 import type { Data } from "../data/document";
+import { Legend, Measures } from "./legend";
 import { HeatMap } from "./map";
 
 const MEASURES = [
@@ -57,19 +57,12 @@ function Grid({ data, theme, room, hasWaits }: Shown & { readonly hasWaits: bool
   return (
     <section id="grid">
       <h2>Ranks and steps</h2>
-      <p>
-        <label>
-          Color:{" "}
-          <select id="measure" value={measure} onChange={(event) => setMeasure(event.currentTarget.value as Measure)}>
-            {MEASURES.filter(({ id }) => hasWaits || id === "step").map(({ id, name }) => (
-              <option key={id} value={id}>
-                {name}
-              </option>
-            ))}
-          </select>
-        </label>{" "}
-        against the median of all ranks in the same step
-      </p>
+      <Measures
+        measures={MEASURES.filter(({ id }) => hasWaits || id === "step")}
+        chosen={measure}
+        choose={setMeasure}
+        than="against the median of all ranks in the same step"
+      />
       <Legend theme={theme} low={`${timeText(limit)} less`} high={`${timeText(limit)} more`} isOneSided={false} />
       <HeatMap
         id="ranks"
@@ -80,7 +73,7 @@ function Grid({ data, theme, room, hasWaits }: Shown & { readonly hasWaits: bool
         room={room}
         rowName={rowName}
         columnName={(column) => head.steps[column] ?? ""}
-        marked={head.ranks.flatMap((rank, row) => (rank.late ? [row] : []))}
+        marked={new Map(head.ranks.flatMap((rank, row) => (rank.late ? [[row, rowName(row)] as const] : [])))}
         say={say}
       />
       <p class="wl-facts">
@@ -115,7 +108,7 @@ function Between({ data, theme, room }: Shown) {
         room={room}
         rowName={(row) => names[row] ?? ""}
         columnName={(column) => names[column] ?? ""}
-        marked={[]}
+        marked={new Map()}
         say={say}
       />
       <p class="wl-facts">
@@ -123,24 +116,5 @@ function Between({ data, theme, room }: Shown) {
         {!isOfRanks && ` ${countText(head.ranks.length)} ranks are in ${count} groups: machines, or neighbors where these are too many. Waits within a group are on the diagonal.`}
       </p>
     </section>
-  );
-}
-
-interface LegendProps {
-  readonly theme: "light" | "dark";
-  readonly low: string;
-  readonly high: string;
-  readonly isOneSided: boolean;
-}
-
-function Legend({ theme, low, high, isOneSided }: LegendProps) {
-  const { less, equal, more } = SCALES[theme];
-  const colors = (isOneSided ? [equal, more] : [less, equal, more]).map(toCss).join(", ");
-  return (
-    <p class="legend">
-      <span>{low}</span>
-      <span class="ramp" aria-hidden="true" style={{ background: `linear-gradient(to right, ${colors})` }} />
-      <span>{high}</span>
-    </p>
   );
 }
