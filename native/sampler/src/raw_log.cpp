@@ -98,6 +98,8 @@ bool RawLog::is_new_chain(raw::Kind kind, std::uint64_t number) {
 bool RawLog::create() {
   const int file = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) return false;
+  // Before any record: these can be read then, even if this process is killed.
+  write_all(file, &header_, sizeof header_, 0);
   close(file);
   is_created_ = true;
   return true;

@@ -120,7 +120,8 @@ def finish(
         session.seal(clock.origin_ns, clock.end_ns)
         counters = _counters(folder)
         was_stopped = time_of(facts, "stopped_monotonic_ns") is not None
-        told = tell(session, logs, counters, lives, was_stopped=was_stopped)
+        was_ended = time_of(facts, "ended_monotonic_ns") is not None
+        told = tell(session, logs, counters, lives, was_stopped=was_stopped, was_ended=was_ended)
         told.ends = tell_ends(session, lives, facts, clock.origin_ns)
         cuda_tables.tell_cuda(told, session)
         counter_tables.tell_counters(told, session)
