@@ -168,6 +168,19 @@ def test_logs_without_content_are_told_of_if_nobody_saw_the_end(tmp_path: Path) 
     assert any(each.startswith(told) for each in finished.warnings)
 
 
+@pytest.mark.parametrize(
+    ("writer", "counts", "is_told"),
+    [(1, {}, True), (1, {"samples": 0}, False), (0, {}, False), (1, None, False)],
+    ids=["killed", "ended", "not sampled", "unknown"],
+)
+def test_samples_whose_process_did_not_say_that_it_ended_are_told(
+    tmp_path: Path, writer: int, counts: dict[str, int] | None, is_told: bool
+) -> None:
+    _, finished = read(tmp_path, Log(writer=writer).content(), cpu_sampler=counts)
+    told = "CPU samples, context switches and Python samples end early: "
+    assert [each.startswith(told) for each in finished.warnings] == [True] * is_told
+
+
 def test_a_folder_and_a_pipe_called_like_logs_do_no_harm(tmp_path: Path) -> None:
     session = write_session(tmp_path / "x.raw", good_log())
     (session / "1-1-0.wlraw").mkdir()

@@ -126,7 +126,7 @@ def finish(
         cuda_tables.tell_cuda(told, session)
         counter_tables.tell_counters(told, session)
         pc_tables.tell_samples(told, session)
-        cpu_tables.tell_cpu(told, session, facts)
+        cpu_tables.tell_cpu(told, session, facts, logs)
         told.warnings[:0] = [*complaints, *texts_of(facts.get("notes"))]
         _tell_kept(told, facts, clock)
         told.windows = _tell_samples(told, session, facts, clock, counters, lives)
