@@ -15,8 +15,10 @@
 // schemas defined before it in the same log. Everything is little-endian and 8-byte aligned.
 //
 // A record is a header word and payload words. The header is stored last: a reader that meets
-// zero has reached the end, or a record whose writer died. A log grows by blocks; a record never
-// spans two, a kPad record fills the rest of a block. records.toml declares the records.
+// zero has reached the end, or a record whose writer died. The magic is the last of the log's header
+// to be written, before the first record: a file without both was made by a process that ended right
+// then, and lacks nothing. A log grows by blocks; a record never spans two, a kPad record fills the rest
+// of a block. records.toml declares the records.
 #pragma once
 
 #include <cstddef>
@@ -29,6 +31,7 @@ namespace warpline::raw {
 inline constexpr char kMagic[8] = {'W', 'L', 'R', 'A', 'W', '\r', '\n', '\x1a'};
 inline constexpr std::uint32_t kVersion = 1;
 inline constexpr std::size_t kHeaderBytes = 4096;     // records begin here
+inline constexpr std::size_t kFirstBlockEnd = std::size_t{64} << 10;  // of a log's file, until it grows
 inline constexpr std::size_t kMaxTextBytes = 65535;   // longer texts are truncated, and counted
 inline constexpr std::size_t kMaxPayloadBytes = 65536;  // longer payloads are dropped, and counted
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support import browsing, captures, kineto_files
+from support import browsing, captures, kernel_pages, kineto_files
 
 import warpline
 from warpline.trace import Trace
@@ -127,6 +127,20 @@ def report(shared: Path, recording: Callable[[str], Path]) -> Callable[..., Path
         return path
 
     return report
+
+
+@pytest.fixture(scope="session")
+def kernel_report(shared: Path, data_dir: Path) -> Callable[[str], kernel_pages.Written]:
+    """Return the page of a committed report of kernels and its JSON, made once for all workers."""
+    return lambda name: kernel_pages.written(name, shared, data_dir)
+
+
+@pytest.fixture
+def source_page(
+    viewer: browsing.Viewer, kernel_report: Callable[[str], kernel_pages.Written]
+) -> kernel_pages.Page:
+    """The page of the report of kernels that has source."""
+    return kernel_pages.Page(viewer, *kernel_report("uncoalesced.fixed"))
 
 
 @pytest.fixture

@@ -211,7 +211,7 @@ class Log:
             facts.get("ppid", 1),
             self.incarnation,
             facts.get("forked_from", (0, 0))[0],
-            0,
+            facts.get("writer", 0),
             facts.get("forked_from", (0, 0))[1],
             ORIGIN_NS,
             ORIGIN_UTC_NS,

@@ -19,6 +19,7 @@ from warpline.trace import Trace
 pytestmark = pytest.mark.skipif(native.core() is None, reason="needs the native core")
 
 MARK, POP, PUSH, STRING = 12, 9, 8, 3
+FIRST_BLOCK = 65536  # of a log's file, until it grows
 
 
 def good_log(marks: int = 10) -> Log:
@@ -117,8 +118,8 @@ def test_records_of_a_newer_agent_are_passed_over_and_told(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"x", bytes(HEADER_BYTES), Log(version=2).content(), b"\xff" * 10_000],
-    ids=["empty", "a byte", "zeros", "newer", "noise"],
+    [b"x", bytes(3 * FIRST_BLOCK), Log(version=2).content(), b"\xff" * 10_000],
+    ids=["a byte", "zeros that had grown", "newer", "noise"],
 )
 def test_what_is_no_log_is_told_and_the_others_are_read(tmp_path: Path, content: bytes) -> None:
     other = Log(pid=200, incarnation=2)
@@ -126,6 +127,58 @@ def test_what_is_no_log_is_told_and_the_others_are_read(tmp_path: Path, content:
     trace, finished = read(tmp_path, content, other)
     assert (len(trace["mark"]), finished.damaged_logs) == (1, 1)
     assert "100-1-0.wlraw is damaged" in finished.warnings[0]
+
+
+def headless(log: Log) -> bytes:
+    """Return a log whose header, but not its records, is missing the magic."""
+    return bytes(8) + log.content()[8:]
+
+
+UNWRITTEN = {
+    "of no length": b"",
+    "reserved": bytes(FIRST_BLOCK),
+    "partly reserved": bytes(HEADER_BYTES // 2),
+    "with half a header": headless(Log())[:HEADER_BYTES].ljust(FIRST_BLOCK, b"\0"),
+}
+
+
+@pytest.mark.parametrize("content", UNWRITTEN.values(), ids=UNWRITTEN)
+def test_a_log_that_was_made_and_not_written_is_no_damage(tmp_path: Path, content: bytes) -> None:
+    # A process that ends while another of its threads makes a log leaves such a file.
+    other = Log(pid=200, incarnation=2)
+    other.mark(5)
+    trace, finished = read(tmp_path, content, other)
+    assert (len(trace["mark"]), len(trace["process"])) == (1, 1)
+    assert (finished.damaged_logs, finished.lost, finished.warnings) == (0, 0, ())
+    assert finished.is_whole
+
+
+def test_records_below_a_header_that_was_not_written_are_told(tmp_path: Path) -> None:
+    content = headless(good_log())
+    _, finished = read(tmp_path, content)
+    told = f"log 100-1-0.wlraw is damaged: {len(content):,} bytes could not be read"
+    assert (finished.damaged_logs, finished.warnings[0]) == (1, told)
+
+
+def test_logs_without_content_are_told_of_if_nobody_saw_the_end(tmp_path: Path) -> None:
+    # After a crash of the machine, a log whose pages were not on disk yet looks like one.
+    _, finished = read(tmp_path, b"", ended_monotonic_ns=None)
+    told = "1 log without content, from processes that ended before they recorded anything"
+    assert finished.damaged_logs == 0
+    assert any(each.startswith(told) for each in finished.warnings)
+
+
+@pytest.mark.parametrize(
+    ("writer", "counts", "is_told"),
+    [(1, {}, True), (1, {"samples": 0}, False), (0, {}, False), (1, None, False)],
+    ids=["killed", "ended", "not sampled", "unknown"],
+)
+def test_samples_whose_process_did_not_say_that_it_ended_are_told(
+    tmp_path: Path, writer: int, counts: dict[str, int] | None, is_told: bool
+) -> None:
+    _, finished = read(tmp_path, Log(writer=writer).content(), cpu_sampler=counts)
+    told = "CPU samples, context switches and Python samples end early: "
+    assert [each.startswith(told) for each in finished.warnings] == [True] * is_told
 
 
 def test_a_folder_and_a_pipe_called_like_logs_do_no_harm(tmp_path: Path) -> None:

@@ -74,10 +74,10 @@ def test_ptrace_that_is_off_until_the_next_start_needs_one(machine):
 
 def test_a_missing_compiler_is_installed_by_the_package_manager_that_is_there():
     there = {"dnf": "/bin/dnf"}
-    first, second = cures.compiler(there.get)
+    first, second = cures.compiler(Path("/src/war pline"), there.get)
     assert first.removeprefix("sudo ") == "dnf install -y gcc-c++"
-    assert second.endswith(" -m pip install --force-reinstall --no-deps .")
-    assert len(cures.compiler({"g++": "/bin/g++", **there}.get)) == 1
+    assert second.endswith(" -m pip install --force-reinstall --no-deps '/src/war pline'")
+    assert len(cures.compiler(Path(), {"g++": "/bin/g++", **there}.get)) == 1
 
 
 def test_the_script_is_one_that_a_shell_can_read_and_nothing_is_run(
@@ -103,7 +103,8 @@ def test_the_script_is_one_that_a_shell_can_read_and_nothing_is_run(
 
 def test_what_is_missing_of_python_is_installed():
     package = {"name": "numpy", "version": None, "is_needed": True, "purpose": "all commands"}
-    native = {"is_available": False, "reason": "it was not built", "fix": "unset WARPLINE_NATIVE"}
+    fix = "unset WARPLINE_NATIVE"
+    native = {"is_available": False, "reason": "it was not built", "fix": fix, "commands": [fix]}
     facts = {"packages": [package], "is_usable": False, "native": native, "cuda": []}
     lines = doctor.mending(facts).splitlines()
     assert any(line.endswith(" -m pip install 'numpy>=2'") for line in lines)

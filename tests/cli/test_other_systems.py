@@ -76,7 +76,9 @@ socketserver.BaseServer.serve_forever = serve_a_browser
 recording, page = sys.argv[1:]
 for words in (["--help"], ["stats", "-r", "cuda_gpu_kern_sum", recording], ["analyze", recording],
               ["report", "-o", page, recording], ["view", "--no-browser", recording],
-              ["profile", "--", "true"], ["kernels", "--", "true"], ["view", "--live"]):
+              ["profile", "--", "true"], ["kernels", "--", "true"], ["view", "--live"],
+              ["graphcheck", "--", "true"], ["sweep", "--vary", "n=1,2", "--", "true", "{n}"],
+              ["kernels", "sweep", "--vary", "n=1,2", "--", "true", "{n}"]):
     said = io.StringIO()
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
         status = main(words)
@@ -103,6 +105,7 @@ def test_another_system_reads_and_says_that_it_does_not_record(tmp_path: Path, s
     assert done.stdout.splitlines() == [
         *("--help 0", "stats 0", "analyze 0", "report 0", "view 0"),
         *(f"profile {REFUSED}", f"kernels {REFUSED}", f"view {REFUSED}"),
+        *(f"graphcheck {REFUSED}", f"sweep {REFUSED}", f"kernels {REFUSED}"),
         "1 True",
     ], done.stderr
 

@@ -30,7 +30,13 @@ COMMANDS = {
     "export -o run.warpline bad.sqlite": 0,
     "stats -r cuda_gpu_kern_sum run.warpline": 0,
     "doctor": 0,
+    "translate nsys launch --session=a python train.py": 0,
+    "translate nsys start -c cudaProfilerApi -o run": 0,
+    "translate ncu --set full -o run python train.py": 0,
+    "translate nvprof -o run.nvvp ./app": 0,
 }
+LINE = "mpirun -n 4 nsys profile -t cuda,nvtx -s none -o run --stats=true python train.py"
+TRANSLATED = "mpirun -n 4 warpline profile -t cuda,nvtx -o run --stats=true python train.py"
 REFUSED = "programs are recorded on Linux only"
 RUN = """
 import json, threading, urllib.request
@@ -44,6 +50,7 @@ for line, status in json.loads(sys.argv[1]).items():
         found = main(line.split())
     if found != status:
         print(line, found, said.getvalue())
+main(["translate", "-q", sys.argv[2]])
 try:
     with warpline.profile("run.warpline"):
         print("recorded")
@@ -62,9 +69,9 @@ def test_the_commands_work(tmp_path: Path) -> None:
         shutil.copy(RECORDINGS / f"pageable_h2d.{name}.sqlite", tmp_path / f"{name}.sqlite")
     (tmp_path / "fixed.ncu-rep").write_bytes(lzma.decompress(REPORT.read_bytes()))
     (tmp_path / "leak.pickle").write_bytes(lzma.decompress(SNAPSHOT.read_bytes()))
-    words = [sys.executable, "-c", HIDDEN + RUN, json.dumps(COMMANDS)]
+    words = [sys.executable, "-c", HIDDEN + RUN, json.dumps(COMMANDS), LINE]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines() == [REFUSED, "served"], done.stderr
+    assert done.stdout.splitlines() == [TRANSLATED, REFUSED, "served"], done.stderr
 
 
 def test_the_page_names_these_commands() -> None:

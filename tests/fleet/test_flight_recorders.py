@@ -175,6 +175,37 @@ def test_less_than_ten_seconds_are_no_hang(tmp_path: Path) -> None:
     assert only(answer(tmp_path, every, after_s=3)).severity == "high"
 
 
+def test_how_long_ranks_wait_is_said_with_what_it_is_from(tmp_path: Path) -> None:
+    every = job(2, {"0": ("default_pg", (0, 1)), "own": ("", (1,))})
+    every[0].call("0", "all_reduce", "started")
+    assert (
+        ", for 3.00 s by the dates of the files." in only(answer(tmp_path, every, after_s=3)).claim
+    )
+    every[1].at_ns += 42 * S  # rank 1 has gone on without it
+    every[1].call("own", "all_reduce")
+    finding = only(answer(tmp_path, every, after_s=3))
+    told = ", for at least 42.0 s by the times of other calls, 3.00 s by the dates of the files."
+    assert finding.severity == "high"
+    assert told in finding.claim
+    # Dates before the calls, as of unpacked archives, say nothing.
+    finding = only(answer(tmp_path, every, after_s=-3600))
+    assert ", for at least 42.0 s by the times of other calls. " in finding.claim
+    every[1].entries[-1]["time_discovered_completed_ns"] = every[1].at_ns + 8 * S
+    assert "at least 50.0 s by" in only(answer(tmp_path, every)).claim
+
+
+def test_of_two_dumps_of_a_rank_that_with_later_calls_is_used(tmp_path: Path) -> None:
+    (own,) = job(1)
+    own.call("0", "all_reduce", "started")
+    (tmp_path / "copied").mkdir()
+    early = own.write(tmp_path / "copied", after_s=3600)
+    own.entries[-1]["state"] = "completed"
+    own.call("0", "broadcast", "started")
+    late = own.write(tmp_path, after_s=1)
+    found = api.fleet([early, late])
+    assert [item.path for item in found.left_out] == [str(early)]
+
+
 def test_calls_that_were_overwritten_are_not_missing(tmp_path: Path) -> None:
     every = job(2, {"0": ("default_pg", (0, 1)), "dp": ("", (0, 1))})
     every[0].call("dp", "all_reduce", "started")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,3 +34,23 @@ def test_samples_of_the_kept_time_are_whole_and_the_others_are_gone(
     assert times.max() - times.min() <= KEPT_S * 1e9
     assert trace.row_count("sched_event")
     assert any("are recorded (--keep-last)" in text for text in trace.meta.warnings)
+
+
+BURSTS = """
+import time
+for _ in range(4):
+    time.sleep(1)
+    end = time.process_time() + 0.03
+    while time.process_time() < end:
+        pass
+print("worked")
+"""
+
+
+def test_a_process_that_goes_on_is_trimmed_and_recorded_further(record: Record) -> None:
+    # Its log is written to after others have removed what was in it.
+    trace = record([sys.executable, "-c", BURSTS], "--keep-last=1s", ends=(0, "worked\n"))
+    assert trace.row_count("cpu_sample")
+    assert trace.meta.lost == {}
+    told = [text for text in trace.meta.warnings if "have no Python frames" not in text]
+    assert [text.partition(" are recorded (")[2] for text in told] == ["--keep-last)"]

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -31,6 +32,13 @@ bool write_all(int file, const void* bytes, std::size_t count, std::uint64_t at)
     count -= static_cast<std::size_t>(done);
   }
   return true;
+}
+
+// Writes the part of a header that changes with each record. What follows is changed by who trims the log.
+bool write_counts(int file, const raw::LogHeader& header) {
+  constexpr std::size_t kBegin = offsetof(raw::LogHeader, records);
+  constexpr std::size_t kEnd = offsetof(raw::LogHeader, used_bytes) + sizeof header.used_bytes;
+  return write_all(file, reinterpret_cast<const char*>(&header) + kBegin, kEnd - kBegin, kBegin);
 }
 
 }  // namespace
@@ -98,6 +106,8 @@ bool RawLog::is_new_chain(raw::Kind kind, std::uint64_t number) {
 bool RawLog::create() {
   const int file = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) return false;
+  // Before any record: these can be read then, even if this process is killed.
+  write_all(file, &header_, sizeof header_, 0);
   close(file);
   is_created_ = true;
   return true;
@@ -112,7 +122,7 @@ void RawLog::flush() {
   raw::LogHeader next = header_;
   next.used_bytes += bytes;
   const bool is_written = file >= 0 && write_all(file, words_.data(), bytes, header_.used_bytes) &&
-                          write_all(file, &next, sizeof next, 0);
+                          write_counts(file, next);
   if (is_written) {
     header_.used_bytes = next.used_bytes;
     flushed_records_ = header_.records;
@@ -121,7 +131,7 @@ void RawLog::flush() {
     is_broken_ = true;
     header_.dropped_records += header_.records - flushed_records_;
     header_.records = flushed_records_;
-    if (file >= 0) write_all(file, &header_, sizeof header_, 0);
+    if (file >= 0) write_counts(file, header_);
   }
   if (file >= 0) close(file);
   words_.clear();

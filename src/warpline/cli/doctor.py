@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from warpline import api, native
     from warpline.capture.machine import agent, checks, cures
+    from warpline.cli import native_cure
     from warpline.readers.nsys import convert
 else:
     dataclasses = lazy("dataclasses")
@@ -32,6 +33,7 @@ else:
     agent = lazy("warpline.capture.machine.agent")
     checks = lazy("warpline.capture.machine.checks")
     cures = lazy("warpline.capture.machine.cures")
+    native_cure = lazy("warpline.cli.native_cure")
     convert = lazy("warpline.readers.nsys.convert")
 
 NAME = "doctor"
@@ -56,7 +58,6 @@ _PACKAGES = (
     _Package("pyarrow", ".to_pandas()", is_needed=False),
 )
 _LEAST_NUMPY = 2
-_HAS_NATIVE = {"linux"}  # platforms with a native core
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -139,10 +140,9 @@ def _missing(setup: Facts) -> Iterator[tuple[str, str, str | None, Sequence[str]
     if lacking or not setup["is_usable"]:
         chosen = [f"numpy>={_LEAST_NUMPY}" if name == "numpy" else name for name in needed]
         yield "packages", "required, missing or too old", None, [cures.package(*chosen)]
-    fix = setup["native"]["fix"]
-    if fix:
-        commands = (fix,) if fix.startswith("unset ") else cures.compiler()
-        yield "native core", setup["native"]["reason"], fix, commands
+    core = setup["native"]
+    if core["fix"]:
+        yield "native core", core["reason"], core["fix"], core["commands"]
     for item in setup["cuda"]:
         if not item["is_good"] and item["fix"]:
             yield item["name"], item["text"], item["fix"], item["commands"]
@@ -214,12 +214,14 @@ def _is_usable(packages: Sequence[Facts]) -> bool:
 def _native() -> dict[str, Any]:
 
     status = native.status()
+    cure = None if status.available else native_cure.native_cure()
     return {
         "is_available": status.available,
         "path": None if status.path is None else str(status.path),
         "abi": status.abi,
         "reason": status.reason,
-        "fix": None if status.available else _native_fix(),
+        "fix": cure.text if cure else None,
+        "commands": list(cure.commands) if cure else [],
     }
 
 
@@ -239,17 +241,6 @@ def _cuda() -> list[dict[str, Any]]:
         [dataclasses.asdict(item) for item in checks.findings(os.environ)]
         if sys.platform == "linux"
         else []
-    )
-
-
-def _native_fix() -> str | None:
-    for name in ("WARPLINE_NATIVE", "WARPLINE_CORE"):
-        if os.environ.get(name):
-            return f"unset {name}"
-    if sys.platform not in _HAS_NATIVE:
-        return None
-    return (
-        "install a C++ compiler, then run pip install --force-reinstall . in the source directory"
     )
 
 

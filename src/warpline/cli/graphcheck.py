@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from warpline import installation
 from warpline.cli import bar, freed_memory, running, talk
 from warpline.cli.startup import lazy
 from warpline.errors import WarplineError
@@ -78,6 +79,7 @@ def run(args: Namespace) -> int:
         for text in () if chosen.quiet else found.warnings:
             talk.warning(text)
         return found.status
+    installation.require_linux()
     is_kept = chosen.output is not None
     with contextlib.ExitStack() as stack:
         if not is_kept:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from warpline import installation
 from warpline.capture.flags import counter_flags
 from warpline.capture.flags.counting import (
     CountingSettings,
@@ -119,6 +120,7 @@ def _default_page(trace: Trace) -> Page:
 
 def _count(chosen: CountingSettings) -> int:
     """Run the program, count its kernels, and print the result."""
+    installation.require_linux()
     executable = program.find(chosen.command[0], os.environ, f"warpline {NAME}")
     if chosen.source:
         return _sample(chosen, executable)

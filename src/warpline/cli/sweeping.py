@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
+from warpline import installation
 from warpline.cli import running, talk
 from warpline.cli.startup import lazy
 from warpline.errors import UsageError, WarplineError
@@ -136,6 +137,7 @@ class Sweep:
         if chosen.shown is not None:
             folder = Path(chosen.shown)
             return self._show(chosen, self._load(folder), folder)
+        installation.require_linux()
         with _folder(chosen) as folder:
             found = self._state(chosen, folder)
             if chosen.resume and not chosen.command:

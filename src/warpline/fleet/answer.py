@@ -21,12 +21,17 @@ def one_of_each_rank(
     """Return the best dump of each rank, and the others: those without stacks, then older ones."""
     best: dict[int, FlightDump] = {}
     left_out = []
-    for dump in sorted(dumps, key=lambda dump: (dump.is_json, -dump.written_ns, dump.path)):
+    for dump in sorted(dumps, key=_preference):
         used = best.setdefault(dump.rank, dump)
         if used is not dump:
             reason = f"another dump of rank {dump.rank} is used: {Path(used.path).name}"
             left_out.append(LeftOut(dump.path, reason))
     return [best[rank] for rank in sorted(best)], tuple(left_out)
+
+
+def _preference(dump: FlightDump) -> tuple[bool, int, int, str]:
+    """Return what sorts the best dump of a rank first. Its calls say better how new it is."""
+    return dump.is_json, -dump.last_ns, -dump.written_ns, dump.path
 
 
 def answer_of(

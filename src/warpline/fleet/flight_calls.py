@@ -98,7 +98,9 @@ class FlightDump:
         path: The file.
         rank: The rank's number, from the file's name.
         version: Of PyTorch's layout.
-        written_ns: When the file was last written, in ns since 1970.
+        written_ns: The file's date, in ns since 1970: when it was written, unless it was copied.
+        last_ns: The latest time that a call was made, or seen to start or to complete, likewise; 0
+            without calls.
         is_json: Whether it is the JSON form, which has no stacks.
         lacks_first: Whether earlier calls were overwritten.
         groups: Process groups that the rank knows.
@@ -112,6 +114,7 @@ class FlightDump:
     rank: int
     version: str
     written_ns: int
+    last_ns: int
     is_json: bool
     lacks_first: bool
     groups: tuple[ProcessGroup, ...]

@@ -33,6 +33,7 @@ _LAST_NUMBER = re.compile(r"(?:^|\D)(\d{1,9})(?:\.(?:pickle|pkl|json|bin|pt))?$"
 _RANKS = re.compile(r"\[?\s*(\d{1,9}(?:\s*,\s*\d{1,9})*)?\s*,?\s*\]?")
 _STATES = {state.word: state for state in CallState}
 _TENSORS = ("input_sizes", "input_dtypes", "output_sizes", "output_dtypes")
+_TIMES = ("time_created_ns", "time_discovered_started_ns", "time_discovered_completed_ns")
 _P2P = ("send", "recv")
 _COALESCED = "coalesced"
 _HINT = "dump again with torch._C._distributed_c10d._dump_nccl_trace(), and write its bytes"
@@ -139,6 +140,9 @@ class _Dump:
             rank=rank,
             version=version,
             written_ns=written_ns,
+            last_ns=max(
+                (_number(entry.get(name)) for entry in entries for name in _TIMES), default=0
+            ),
             is_json=is_json,
             lacks_first=bool(entries) and _number(entries[0].get("record_id")) > 0,
             groups=tuple(ProcessGroup(*key, members.get(key)) for key in self._groups),

@@ -10,7 +10,7 @@ import numpy as np
 
 from warpline.fleet.findings import ORDER_FIX, doing
 from warpline.fleet.flight_calls import CallState, FlightDump, Operation
-from warpline.fleet.flight_hangs import FlightVerdict, Mismatch, Place, Stuck
+from warpline.fleet.flight_hangs import LEAST_NS, FlightVerdict, Mismatch, Place, Stuck
 from warpline.fleet.naming import capital, listed
 from warpline.result.fleet import FleetCall, FleetDump, FleetFinding
 from warpline.units import format_ns, plural
@@ -188,9 +188,7 @@ def _hang(dumps: Sequence[FlightDump], item: Stuck, *, others: int) -> FleetFind
     state = CallState.STARTED if CallState.STARTED in states else CallState.SCHEDULED
     waits = "waits" if len(item.waiting) == 1 else "wait"
     claim = f"{capital(waiting)} called it{_at(dumps, first)} and {waits} ({state.word})"
-    if item.waited_ns is not None:
-        claim += f", for {format_ns(item.waited_ns)} when the dumps were written"
-    claim += "."
+    claim += f"{_duration(item)}."
     if item.timed_out:
         claim += " PyTorch has given up waiting for it."
     if not item.is_hang:
@@ -217,6 +215,16 @@ def _hang(dumps: Sequence[FlightDump], item: Stuck, *, others: int) -> FleetFind
         _fix(item, who),
         tuple(f"rank {rank}" for rank in absent),
     )
+
+
+def _duration(item: Stuck) -> str:
+    """Return how long ranks have waited and how that is known, or nothing."""
+    texts = []
+    if item.seen_ns >= LEAST_NS:
+        texts.append(f"at least {format_ns(item.seen_ns)} by the times of other calls")
+    if item.waited_ns is not None:
+        texts.append(f"{format_ns(item.waited_ns)} by the dates of the files")
+    return f", for {', '.join(texts)}" if texts else ""
 
 
 def _fix(item: Stuck, who: str) -> str:

@@ -38,7 +38,7 @@ _ANY = {"all_to_all", "all_gather_v", "reduce_scatter_v", "split"}
 _ANY_INPUT = {"scatter", "_broadcast_oop", *_ANY}
 _ANY_OUTPUT = {"gather", "_reduce_oop", *_ANY}
 _ALL = "default_pg"  # the group of all ranks
-_LEAST_NS = 10_000_000_000  # less is not a hang
+LEAST_NS = 10_000_000_000  # less is not a hang
 
 
 class Place(NamedTuple):
@@ -127,7 +127,9 @@ class Stuck(NamedTuple):
         missing: Ranks with a dump that did not call it.
         unknown: Ranks without a dump.
         strangers: Ranks that have called nothing in the group, if it is not known which it has.
-        waited_ns: From the last of the calls to when the dumps were written; None if unknown.
+        waited_ns: From the last of the calls to the dates of the files, which copying may change;
+            None if these are earlier.
+        seen_ns: From the last of the calls to the latest time in any dump, the least of it.
         timed_out: Whether PyTorch has given up waiting for it.
     """
 
@@ -138,12 +140,14 @@ class Stuck(NamedTuple):
     unknown: tuple[int, ...]
     strangers: tuple[int, ...]
     waited_ns: int | None
+    seen_ns: int
     timed_out: bool
 
     @property
     def is_hang(self) -> bool:
         """Whether ranks have waited for so long that it is no ordinary wait."""
-        return self.timed_out or self.waited_ns is None or self.waited_ns >= _LEAST_NS
+        is_long = self.waited_ns is None or max(self.waited_ns, self.seen_ns) >= LEAST_NS
+        return self.timed_out or is_long
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,12 +331,14 @@ def _stuck(dumps: Sequence[FlightDump], group: GroupCalls) -> Stuck | None:
     )
 
 
-def _waited(dumps: Sequence[FlightDump], waiting: Sequence[Place]) -> tuple[int | None, bool]:
-    """Return how long ranks have waited, as far as known, and whether PyTorch has given up."""
+def _waited(dumps: Sequence[FlightDump], waiting: Sequence[Place]) -> tuple[int | None, int, bool]:
+    """Return `waited_ns`, `seen_ns` and `timed_out` of a `Stuck`."""
     calls = [(dumps[place.dump], place.row) for place in waiting]
-    waited = [dump.written_ns - int(dump.calls.created_ns[row]) for dump, row in calls]
+    waited = min(dump.written_ns - int(dump.calls.created_ns[row]) for dump, row in calls)
+    last_call_ns = max(int(dump.calls.created_ns[row]) for dump, row in calls)
+    seen = max(dump.last_ns for dump in dumps) - last_call_ns
     timed_out = any(dump.calls.timed_out[row] for dump, row in calls)
-    return (min(waited) if min(waited) >= 0 else None), timed_out
+    return (waited if waited >= 0 else None), seen, timed_out
 
 
 class _Transfer(NamedTuple):

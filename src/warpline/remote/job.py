@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from warpline import native
+from warpline import installation, native
 from warpline.capture.machine.agent import agent_abi_version, agent_library
 from warpline.capture.machine.processes import is_alive
 from warpline.errors import HostError, WarplineError
@@ -104,6 +104,7 @@ def run(folder: Path, talk_of: Callable[[CaptureSettings], launch.Talk]) -> None
     outcome: dict[str, Any] = {}
     variables: dict[str, str] = dict(os.environ)
     try:
+        installation.require_linux()
         settings = parsing.parse([decoded(word) for word in job["words"]])
         # What follows the recording is up to the other machine.
         settings.output = f"{str(folder).replace('%', '%%')}/{NAME}"

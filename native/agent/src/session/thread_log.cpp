@@ -22,7 +22,6 @@
 namespace warpline::agent {
 namespace {
 
-constexpr std::uint64_t kFirstBlockEnd = 64u << 10;
 constexpr std::int64_t kRetryNs = 100'000'000;  // how often a full disk is looked at again
 constexpr std::size_t kPathBytes = 4096 + 64;
 
@@ -298,15 +297,15 @@ struct ThreadLogs {
   static bool open_file(ThreadLog& log) noexcept {
     char path[kPathBytes];
     if (!path_of(*log.session_, log.number_, path)) return false;
-    if (!has_space(*log.session_, kFirstBlockEnd)) return false;
+    if (!has_space(*log.session_, raw::kFirstBlockEnd)) return false;
     const int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file < 0) return false;
     fchmod(file, 0600);  // the program's mask may take our own rights away
     errno = 0;
-    const std::size_t bytes = kFirstBlockEnd - raw::kHeaderBytes;
+    const std::size_t bytes = raw::kFirstBlockEnd - raw::kHeaderBytes;
     void* header = nullptr;
     void* block = nullptr;
-    if (allocate(file, 0, kFirstBlockEnd)) {
+    if (allocate(file, 0, raw::kFirstBlockEnd)) {
       header = map_shared(file, 0, raw::kHeaderBytes);
       block = map_shared(file, raw::kHeaderBytes, bytes);
     }
@@ -323,7 +322,7 @@ struct ThreadLogs {
     fill_header(*log.header_);
     log.block_ = block;
     log.block_bytes_ = bytes;
-    log.file_bytes_ = kFirstBlockEnd;
+    log.file_bytes_ = raw::kFirstBlockEnd;
     log.used_bytes_ = raw::kHeaderBytes;
     log.next_ = static_cast<std::uint64_t*>(block);
     log.end_ = log.next_ + bytes / 8;

@@ -44,8 +44,9 @@ GrowingLog::~GrowingLog() {
 
 bool GrowingLog::read_header() {
   struct stat facts {};
-  if (fstat(file_, &facts) != 0) return false;
   if (read_at(file_, 0, &header_, sizeof header_) != sizeof header_) return false;
+  // After the header: what it counts is in the file by then.
+  if (fstat(file_, &facts) != 0) return false;
   const auto size = static_cast<uint64_t>(facts.st_size);
   const auto is_place = [&](uint64_t bytes) {
     return bytes % 8 == 0 && bytes >= raw::kHeaderBytes && bytes <= size;

@@ -18,6 +18,9 @@ inline int64_t summable(uint64_t count) {
   return static_cast<int64_t>(std::min<uint64_t>(count, uint64_t{1} << 40));
 }
 
+// Whether a file is a log that was made and not written yet: see warpline_raw.h.
+bool is_unwritten(const std::string &path);
+
 class RawLog {
  public:
   // Throws Failure: WL_IO when the file cannot be read, WL_CORRUPT when it is no log.
@@ -31,7 +34,8 @@ class RawLog {
   int64_t first() const {
     return header_.first_bytes == 0 ? int64_t{raw::kHeaderBytes} : static_cast<int64_t>(header_.first_bytes);
   }
-  // Its size when it was opened: what a living writer adds later is not looked at.
+  // Its size once the header was read, so what that counts is within it. What a living writer adds later
+  // is not looked at.
   int64_t size() const { return size_; }
   // Returns `count` words (at most 65,535) from a multiple of 8 bytes on, valid until the next
   // call; nullptr when the file ends before them.

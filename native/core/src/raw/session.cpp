@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "failure.h"
+#include "raw/log.h"
 #include "raw/os_calls.h"
 #include "raw/seal.h"
 #include "warpline_core.h"
@@ -40,8 +41,9 @@ void RawSession::begin_log() {
   } catch (const Failure &failure) {
     if (failure.status() != WL_IO && failure.status() != WL_CORRUPT) throw;
     struct stat found {};
-    facts.is_damaged = true;
-    facts.unread_bytes = stat(facts.path.c_str(), &found) == 0 ? found.st_size : 0;
+    facts.is_damaged = !is_unwritten(facts.path);
+    const bool is_missing = !facts.is_damaged || stat(facts.path.c_str(), &found) != 0;
+    facts.unread_bytes = is_missing ? 0 : found.st_size;
   }
   ++next_;
 }

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from warpline.capture.finishing.raw_session import RawSession
+from warpline.capture.finishing.raw_session import LogFile, RawSession
 from warpline.capture.finishing.told import WARNING, Told, notes_of
 from warpline.capture.session.facts import Facts
 from warpline.capture.session.raw_numbers import CudaNote
@@ -33,7 +33,7 @@ def recorded(facts: Facts) -> list[str]:
     return [table for name, table in _TABLES.items() if name in names]
 
 
-def tell_cpu(told: Told, session: RawSession, facts: Facts) -> None:
+def tell_cpu(told: Told, session: RawSession, facts: Facts, logs: Sequence[LogFile]) -> None:
     """Add the warnings about CPU samples."""
     told.add_notes(session, _NOTES)
     dropped = sum(
@@ -48,6 +48,12 @@ def tell_cpu(told: Told, session: RawSession, facts: Facts) -> None:
             " with --sampling-frequency"
         )
     found = facts.get("cpu_sampler")
+    # It counts what it did when it has written all.
+    if found == {} and any(log.is_from_outside for log in logs):
+        told.warnings.append(
+            "CPU samples, context switches and Python samples end early: the process that takes"
+            " them was killed, or too slow to write the last ones"
+        )
     tell_sampler(told, found if isinstance(found, dict) else {})
 
 

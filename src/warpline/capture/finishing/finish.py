@@ -120,12 +120,13 @@ def finish(
         session.seal(clock.origin_ns, clock.end_ns)
         counters = _counters(folder)
         was_stopped = time_of(facts, "stopped_monotonic_ns") is not None
-        told = tell(session, logs, counters, lives, was_stopped=was_stopped)
+        was_ended = time_of(facts, "ended_monotonic_ns") is not None
+        told = tell(session, logs, counters, lives, was_stopped=was_stopped, was_ended=was_ended)
         told.ends = tell_ends(session, lives, facts, clock.origin_ns)
         cuda_tables.tell_cuda(told, session)
         counter_tables.tell_counters(told, session)
         pc_tables.tell_samples(told, session)
-        cpu_tables.tell_cpu(told, session, facts)
+        cpu_tables.tell_cpu(told, session, facts, logs)
         told.warnings[:0] = [*complaints, *texts_of(facts.get("notes"))]
         _tell_kept(told, facts, clock)
         told.windows = _tell_samples(told, session, facts, clock, counters, lives)

@@ -141,6 +141,7 @@ def tell(
     lives: Sequence[Life] = (),
     *,
     was_stopped: bool = False,
+    was_ended: bool = True,
 ) -> Told:
     """Return the warnings, diagnostics and counts of a sealed session.
 
@@ -150,10 +151,13 @@ def tell(
         counters: The agents' counters, if known.
         lives: How the processes ended.
         was_stopped: Whether recording stopped before the program ended.
+        was_ended: Whether the launcher saw the end, and was not killed before.
     """
     told = Told()
     _tell_losses(told, session, counters)
     _tell_damage(told, session, logs)
+    if not was_ended:
+        _tell_unwritten(told, session, logs)
     _tell_processes(told, session, lives, was_stopped=was_stopped)
     _tell_notes(told, session)
     return told
@@ -194,6 +198,21 @@ def _tell_damage(told: Told, session: RawSession, logs: Sequence[LogFile]) -> No
     told.damaged_logs = len(damaged)
     sentences = [_damage(logs[place], unread[place], events[place]) for place in damaged]
     told.warn_of_each(sentences, "damaged", of=("log", "logs"))
+
+
+def _tell_unwritten(told: Told, session: RawSession, logs: Sequence[LogFile]) -> None:
+    """Add a warning if there are logs that were made and not written.
+
+    Their processes ended right then, which happens whenever a process lives for milliseconds. But
+    after a crash of the machine, a log that was written may look the same.
+    """
+    is_damaged = session.facts("log", "is_damaged")
+    unwritten = sum(not log.pid and not is_so for log, is_so in zip(logs, is_damaged, strict=True))
+    if unwritten:
+        told.warnings.append(
+            f"{plural(unwritten, 'log')} without content, from processes that ended before they"
+            " recorded anything, or lost if the machine crashed"
+        )
 
 
 def _damage(log: LogFile, unread_bytes: int, unread_events: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from warpline import installation
 from warpline.capture.flags.counting import CacheControl, CountingSettings, Page, ReplayMode
 from warpline.capture.flags.nvtx_ranges import MOST_NAMES
 from warpline.capture.session.agent_config import FilterMode
@@ -35,7 +34,6 @@ def check_report(settings: CountingSettings) -> None:
 
 def check(settings: CountingSettings) -> None:
     """Reject conflicting flags of a run."""
-    installation.require_linux()
     if not settings.command:
         raise UsageError(
             "missing PROGRAM or REPORT argument",

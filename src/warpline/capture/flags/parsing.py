@@ -34,7 +34,6 @@ def parse(words: Sequence[str]) -> CaptureSettings:
 
 def check(settings: CaptureSettings) -> None:
     """Reject conflicting flags and warn about flags without effect."""
-    installation.require_linux()
     if not settings.command:
         raise UsageError("missing PROGRAM argument", hint="run warpline profile -- python train.py")
     if settings.nvtx_domain_include and settings.nvtx_domain_exclude:

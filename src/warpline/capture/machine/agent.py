@@ -40,7 +40,7 @@ def agent_library() -> Path:
             return path
     raise AgentMissingError(
         f"{AGENT_NAME} is not installed, so programs cannot be recorded",
-        hint="reinstall warpline on Linux, from a wheel or with a C++20 compiler",
+        hint="run warpline doctor: it says what to install",
     )
 
 

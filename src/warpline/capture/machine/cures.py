@@ -53,11 +53,14 @@ def package(*names: str) -> str:
     return f"{shlex.quote(sys.executable)} -m pip install {' '.join(map(shlex.quote, names))}"
 
 
-def compiler(which: Which = shutil.which) -> tuple[str, ...]:
-    """Return the commands that install a C++ compiler, if there is none, and build the core."""
+def compiler(source: Path, which: Which = shutil.which) -> tuple[str, ...]:
+    """Return the commands that install a C++ compiler, if there is none, and build in a directory.
+
+    The last one builds.
+    """
     has_one = any(which(name) for name in ("c++", "g++", "clang++"))
     found = [as_root(line) for program, line in _COMPILERS.items() if which(program)]
-    return (*(() if has_one else found[:1]), package("--force-reinstall", "--no-deps", "."))
+    return (*(() if has_one else found[:1]), package("--force-reinstall", "--no-deps", str(source)))
 
 
 def as_root(line: str) -> str:

@@ -50,7 +50,7 @@ def _path_of(library: Path) -> Path:
     if not library.is_file():
         raise AgentMissingError(
             f"{library.name} is not installed, so calls of the C library cannot be recorded",
-            hint="reinstall warpline on Linux, from a wheel or with a C++20 compiler",
+            hint="run warpline doctor: it says what to install",
         )
     if any(symbol in str(library) for symbol in _SEPARATORS):
         raise CaptureError(
