@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from support.browsing import violations
+from support.fleet_pages import PIXEL, show
 from support.fleets import Meeting, simulate, summary
 
 from warpline import api
@@ -20,11 +21,6 @@ MS = 1_000_000
 HOSTILE = "<img src=x onerror=alert(1)>\u202e</script>"
 RANKS, GONE, LATE = 32, 30, 21
 LEFT, WIDE, HIGH = 128, 40, 18  # px: of the labels, and of a cell
-PIXEL = """([x, y]) => {
-  const copy = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
-  copy.drawImage(document.querySelector('#ranks'), -x, -y);
-  return [...copy.getImageData(0, 0, 1, 1).data.slice(0, 3)];
-}"""
 
 
 def job(title, *, ranks=RANKS, late=None, seed=0):
@@ -53,13 +49,6 @@ def page(found, tmp_path_factory):
     path = tmp_path_factory.mktemp("fleets") / "compared.html"
     path.write_text("".join(api.make_fleet_report(found, path.parent).pieces), encoding="utf-8")
     return path
-
-
-def show(viewer, page):
-    viewer.page.goto(page.as_uri())
-    viewer.wait("marks('warpline-shown') > 0")
-    viewer.frame()
-    return viewer
 
 
 def cell(rank):

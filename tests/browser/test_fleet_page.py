@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from support.browsing import violations
+from support.fleet_pages import PIXEL, show
 from support.fleets import Meeting, simulate, summary
 
 from warpline import api
@@ -14,11 +15,6 @@ from warpline.fleet.verdict import verdict_of
 MS = 1_000_000
 HOSTILE = "<img src=x onerror=alert(1)>\u202e</script>"
 LATE = 200  # of 300 ranks: two ranks share a row
-PIXEL = """([x, y]) => {
-  const copy = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
-  copy.drawImage(document.querySelector('#ranks'), -x, -y);
-  return [...copy.getImageData(0, 0, 1, 1).data.slice(0, 3)];
-}"""
 LEFT, HIGH = 128, 5  # px: of the labels, and of a row of 150
 
 
@@ -34,13 +30,6 @@ def page(tmp_path_factory):
     made = api.make_fleet_report(verdict_of(HOSTILE, ranks), path.parent)
     path.write_text("".join(made.pieces), encoding="utf-8")
     return path
-
-
-def show(viewer, page):
-    viewer.page.goto(page.as_uri())
-    viewer.wait("marks('warpline-shown') > 0")
-    viewer.frame()
-    return viewer
 
 
 def test_pointer_and_keys_say_what_a_cell_is(viewer, page):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import random
-import tarfile
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from live.test_follow import DATA, Playback, newest_ns, trace_of
+from live.test_follow import Playback, newest_ns, trace_of, unpacked
 
 from warpline.capture.finishing.raw_session import LogFile, RawSession, log_files
-from warpline.capture.session.facts import read_facts
 from warpline.live.follow import Following
 from warpline.live.measure import activity, gpus_of
 
@@ -32,12 +30,7 @@ def expected(
 
 @pytest.mark.parametrize("name", ["pageable_h2d.bad", "tiny_kernels.node", "tiny_kernels.graph"])
 def test_busy_time_and_operations_are_those_of_the_tables(name: str, tmp_path: Path) -> None:
-    with tarfile.open(DATA / f"{name}.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="data")
-    (whole,) = tmp_path.iterdir()
-    origin_ns = read_facts(whole)["started_monotonic_ns"]
-    folder = tmp_path / "growing.raw"
-    folder.mkdir()
+    whole, folder, origin_ns = unpacked(name, tmp_path)
     playback, draw = Playback(whole, folder), random.Random(name)
     now_ns, operations, missed = origin_ns, 0, 0
     with closing(Following(folder, 1e6, (), clock=lambda: now_ns)) as following:

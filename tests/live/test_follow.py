@@ -34,6 +34,16 @@ TABLES = ("kernel", "memcpy", "memset", "api_call", "graph_launch", "range", "ma
 END_NS = 1 << 60
 
 
+def unpacked(name: str, tmp_path: Path) -> tuple[Path, Path, int]:
+    """Return the folder of a whole session, one for its growing copy, and the session's begin."""
+    with tarfile.open(DATA / f"{name}.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    (whole,) = tmp_path.iterdir()
+    folder = tmp_path / "growing.raw"
+    folder.mkdir()
+    return whole, folder, int(read_facts(whole)["started_monotonic_ns"])
+
+
 class Playback:
     """A session that grows again as it once did.
 
@@ -122,12 +132,7 @@ def copies_of(following: Following) -> list[LogFile]:
 def test_a_mirror_of_a_growing_session_has_what_the_session_has(
     name: str, is_trimmed: bool, tmp_path: Path
 ) -> None:
-    with tarfile.open(DATA / f"{name}.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="data")
-    (whole,) = tmp_path.iterdir()
-    origin_ns = read_facts(whole)["started_monotonic_ns"]
-    folder = tmp_path / "growing.raw"
-    folder.mkdir()
+    whole, folder, origin_ns = unpacked(name, tmp_path)
     playback, draw = Playback(whole, folder), random.Random(name)
     seconds = (newest_ns(log_files(whole)) - origin_ns) / 8e9
     now_ns = origin_ns

@@ -5,27 +5,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <vector>
+
+#include "raw/log.h"
 
 namespace warpline {
 
 namespace {
 
 constexpr std::size_t kBufferWords = std::size_t{1} << 16;  // one more than any record has
-
-std::size_t read_at(int file, int64_t offset, void *room, std::size_t bytes) {
-  std::size_t done = 0;
-  while (done < bytes) {
-    const ssize_t got = pread(file, static_cast<char *>(room) + done, bytes - done,
-                              static_cast<off_t>(offset + static_cast<int64_t>(done)));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    done += static_cast<std::size_t>(got);
-  }
-  return done;
-}
 
 }  // namespace
 
@@ -44,7 +33,7 @@ GrowingLog::~GrowingLog() {
 
 bool GrowingLog::read_header() {
   struct stat facts {};
-  if (read_at(file_, 0, &header_, sizeof header_) != sizeof header_) return false;
+  if (read_file(file_, 0, &header_, sizeof header_) != sizeof header_) return false;
   // After the header: what it counts is in the file by then.
   if (fstat(file_, &facts) != 0) return false;
   const auto size = static_cast<uint64_t>(facts.st_size);
@@ -62,7 +51,7 @@ int64_t GrowingLog::first() const {
 
 std::size_t GrowingLog::fill(int64_t at, int64_t end) const {
   const auto left = static_cast<std::size_t>(end - at);
-  return read_at(file_, at, buffer(), std::min(left, kBufferWords * 8)) / 8;
+  return read_file(file_, at, buffer(), std::min(left, kBufferWords * 8)) / 8;
 }
 
 uint64_t *GrowingLog::buffer() {

@@ -18,6 +18,8 @@ namespace {
 
 constexpr std::size_t kWindowWords = std::size_t{1} << 17;  // 1 MiB: more than any record
 
+}  // namespace
+
 std::size_t read_file(int file, int64_t offset, void *room, std::size_t bytes) {
   std::size_t done = 0;
   while (done < bytes) {
@@ -29,8 +31,6 @@ std::size_t read_file(int file, int64_t offset, void *room, std::size_t bytes) {
   }
   return done;
 }
-
-}  // namespace
 
 bool is_unwritten(const std::string &path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -18,6 +18,9 @@ inline int64_t summable(uint64_t count) {
   return static_cast<int64_t>(std::min<uint64_t>(count, uint64_t{1} << 40));
 }
 
+// Reads from a place of an open file on. Returns how many bytes were read: fewer at the end, or after an error.
+std::size_t read_file(int file, int64_t offset, void *room, std::size_t bytes);
+
 // Whether a file is a log that was made and not written yet: see warpline_raw.h.
 bool is_unwritten(const std::string &path);
 
