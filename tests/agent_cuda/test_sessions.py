@@ -193,7 +193,7 @@ def test_attaching_waits_while_the_program_starts_to_use_cuda(shell: Shell) -> N
     words = ("attach", "-d", "0.2", "-o", "run", str(process.pid))
     with said.open("w") as stderr:
         attaching = shell.start([sys.executable, "-m", "warpline", *words], stderr=stderr)
-    told = f"note: waiting for process {process.pid} to finish starting CUDA"
+    told = f"note: waiting for process {process.pid} to finish initializing CUDA"
     wait_until(lambda: told in said.read_text())
     assert shell.count("subscribe 0") == 0
     contexts.touch()

@@ -87,7 +87,7 @@ def test_the_map_says_what_the_screen_says(viewer, page, found):
     viewer.find("#measure").select_option("exposed_wait")
     viewer.frame()
     assert viewer.page.evaluate(PIXEL, list(cell(0))) != [0xEE, 0xF0, 0xF2]
-    assert "marks ranks that changed otherwise than most" in viewer.find("#changes").inner_text()
+    assert "marks ranks that changed differently from most" in viewer.find("#changes").inner_text()
 
 
 def test_axe_objects_to_nothing_in_both_themes_and_the_page_fits_a_phone(viewer, page):

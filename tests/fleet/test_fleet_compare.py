@@ -227,7 +227,7 @@ def test_exit_status_and_mistakes(pair: Path, capsys: pytest.CaptureFixture[str]
     assert said.out == f"{target}\n"
     assert "Cannot decide" in said.err
     assert "the file opens in a browser" in said.err
-    assert "What became of each rank" in target.read_text(encoding="utf-8")  # in the script
+    assert "How each rank changed" in target.read_text(encoding="utf-8")  # in the script
     assert "Both sides have a recording in common." in target.read_text(encoding="utf-8")
     assert main([*words, "-o", str(target)]) == 2  # it exists
     assert "exists" in capsys.readouterr().err

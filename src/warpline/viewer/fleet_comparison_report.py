@@ -75,7 +75,7 @@ def _longest(found: FleetComparison) -> int:
 
 
 def _marked(found: FleetComparison) -> list[RankChange]:
-    """Return the ranks that changed otherwise than most, beyond chance and tolerance."""
+    """Return the ranks that changed differently from most, beyond chance and tolerance."""
     both = [item for item in found.ranks if item.own.is_significant]
     if not both:
         return []
@@ -150,7 +150,7 @@ def _bars(parts: Sequence[ShownPart], step: StepChange, unit: str) -> Markup | N
     if not parts:
         return None
     longest = max(step.before_ns, step.after_ns, 1)
-    headings = (unit, "before", "after", "difference", "before above after")
+    headings = (unit, "before", "after", "difference", "before (top), after (bottom)")
     head = element("tr", (element("th", each, scope="col") for each in headings))
     whole = ShownPart("step", step.before_ns, step.after_ns, "")
     rows = (_part(part, longest, is_sum=part is whole) for part in (*parts, whole))

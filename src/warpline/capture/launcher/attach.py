@@ -141,7 +141,7 @@ def _wait_for_cuda(group: Group, page: StandingFile, talk: Talk) -> None:
         return page.unsettled == 0 or not any(map(processes.is_alive, group.recorded))
 
     if not _wait(have_settled, _SETTLE_NOTE_S):
-        talk.note(f"waiting for {_named(group.recorded)} to finish starting CUDA")
+        talk.note(f"waiting for {_named(group.recorded)} to finish initializing CUDA")
         _wait(have_settled, _SETTLE_S - _SETTLE_NOTE_S)
 
 

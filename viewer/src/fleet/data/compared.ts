@@ -11,7 +11,7 @@ export interface Changed {
   /** Whether the difference by itself was tested; then it may be chance, or is significant. */
   readonly may_be_chance: boolean;
   readonly is_significant: boolean;
-  /** Whether it changed otherwise than most ranks. */
+  /** Whether it changed differently from most ranks. */
   readonly is_marked: boolean;
 }
 

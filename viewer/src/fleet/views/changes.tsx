@@ -1,4 +1,4 @@
-/** The map of two jobs: what became of each rank, by machine. */
+/** The map of two jobs: how each rank changed, by machine. */
 
 import { useState } from "preact/hooks";
 import { countText, plural, shareText, timeText } from "../../base/units";
@@ -41,7 +41,7 @@ export function Changes({ data, theme, room }: Shown) {
   const beyond = both.filter(({ is_significant }) => is_significant);
   return (
     <section id="changes">
-      <h2>What became of each rank</h2>
+      <h2>How each rank changed</h2>
       <Measures measures={MEASURES.filter(({ id }) => hasWaits || id === "step")} chosen={measure} choose={setMeasure} than={`${head.unit}, after less before`} />
       <Legend theme={theme} low={`${timeText(limit)} less`} high={`${timeText(limit)} more`} isOneSided={false} />
       <HeatMap
@@ -62,7 +62,7 @@ export function Changes({ data, theme, room }: Shown) {
         {placed.hasMachines ? "A row is a machine, a cell one of its ranks, by number." : "A cell is a rank, by number; machines are not known."}
         {` By themselves, ${countText(beyond.length)} of ${plural(both.length, "rank")} on both sides differ beyond chance.`}
         {head.ranks.some((rank) => rank.is_marked) &&
-          ` \u25c0 marks ranks that changed otherwise than most: by more than the tolerance (${shareText(head.tolerance)} of the step) apart from the median.`}{" "}
+          ` \u25c0 marks ranks that changed differently from most: by more than the tolerance (${shareText(head.tolerance)} of the step) apart from the median.`}{" "}
         Blank: on one side only, or no rank.
       </p>
     </section>
