@@ -142,7 +142,7 @@ struct Buffer {
 };
 
 std::mutex g_lock;
-std::deque<Buffer> g_buffers;  // the last one is written
+std::deque<Buffer>& g_buffers = *new std::deque<Buffer>;  // the last one is written; threads launch while the program exits
 std::size_t g_dropped = 0;
 bool g_holds = false;
 bool g_wants_zeros = false;  // it clears no buffers: they must be clear
