@@ -106,3 +106,12 @@ def test_many_forks_while_threads_record(run):
     folder = run("init", "launch", 50, *words, "threads", 2, 20, cuda_flush_ms=10)
     assert (folder / "stdout").read_text() == "child 0\n" * 20
     assert logs.calls(folder)[LAUNCH] == 50 + 20 + 40
+
+
+def test_a_fork_while_records_are_flushed(run):
+    """The child finds no lock of CUPTI's that the agent's thread had at the fork."""
+    words = ["fork_launch", 1] * 5
+    slow = {"FAKE_CUPTI_FLUSH_MS": "40"}
+    folder = run("init", "launch", 5, "sleep", 30, *words, cuda_flush_ms=10, environment=slow)
+    assert (folder / "stdout").read_text() == "child 0\n" * 5
+    assert logs.calls(folder)[LAUNCH] == 5 + 5

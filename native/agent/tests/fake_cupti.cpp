@@ -9,13 +9,16 @@
 // (after the first one another has subscribed, and leaves when it was in the way so often),
 // FAKE_CUPTI_SHARES (the other one allows others, see fake_shared.h), FAKE_CUPTI_DRIFT (how many
 // millionths its clock is too fast), FAKE_CUPTI_MANAGED (an error for whoever wants unified memory),
-// FAKE_CUPTI_UNREADY (how often CUDA is not initialized then).
+// FAKE_CUPTI_UNREADY (how often CUDA is not initialized then), FAKE_CUPTI_FLUSH_MS (for how long a flush
+// has the lock that every record needs).
 #include "fake_cupti.h"
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -560,12 +563,14 @@ bool is_under_way(const Buffer& buffer) {
 }
 
 EXPORT int cuptiActivityFlushAll(std::uint32_t flags) {
+  static const char* const takes = std::getenv("FAKE_CUPTI_FLUSH_MS");
   must_be_there();
   tell("flush", flags);
   fake_shared::on_flush(flags);
   std::deque<Buffer> returned;
   {
     const std::lock_guard lock(g_lock);
+    if (takes != nullptr) usleep(static_cast<unsigned>(std::atoi(takes)) * 1000);
     std::deque<Buffer> kept;
     for (Buffer& buffer : g_buffers) {
       if (flags != 0 && is_under_way(buffer)) buffer.used = 0;  // records without an end

@@ -22,6 +22,7 @@
 #include "cupti/setup.h"
 #include "cupti/shared.h"
 #include "cupti/start_up.h"
+#include "cupti/use.h"
 #include "machine/cuda_devices.h"
 #include "pc_sampling/sampling.h"
 #include "session/clock.h"
@@ -456,6 +457,7 @@ bool is_fork_of_traced() noexcept {
 // Takes from CUPTI what is complete and writes it down.
 void flush(std::uint32_t flags) noexcept {
   if (tracing().is_detached.load(std::memory_order_relaxed)) return;
+  const CuptiUse use;
   g_flushed_ns.store(now_ns(), std::memory_order_relaxed);
   write_clock(tracing().library.functions, false);
   tracing().library.functions.flush_all(flags);
@@ -567,6 +569,7 @@ void* watch(void* flush_ns_pointer) {
   std::int64_t next_flush = now_ns() + period;
   bool is_drained = false;
   for (Woken woken; (woken = wait_a_tick()) != Woken::kToEnd;) {
+    const CuptiUse use;
     if (woken == Woken::kToFlush) {
       // Where CUPTI is shared this would hand over the other's buffers, too.
       if (!tracing().library.is_shared) flush(0);
@@ -637,8 +640,7 @@ void end_watching() noexcept {
 // some time for it, and none begins or ends one later.
 void end_at_exit() {
   if (is_fork_of_traced() || g_is_over.load(std::memory_order_acquire)) return;
-  const timespec until = in_ns(read_clock_ns(CLOCK_REALTIME) + kExitPatienceNs);
-  const bool is_locked = pthread_mutex_timedlock(&g_lock, &until) == 0;
+  const bool is_locked = lock_in_time(g_lock, kExitPatienceNs);
   g_is_over.store(true, std::memory_order_release);
   if (is_locked) pthread_mutex_unlock(&g_lock);
   if (!is_traced()) return;
@@ -797,6 +799,7 @@ int begin_cuda_tracing(bool is_late) noexcept {
   if (!session->config.cuda.is_on || is_fork_of_traced()) return ENOTSUP;
   try {
     if (is_traced() && !is_traced_for(session)) end_cuda_tracing();
+    const CuptiUse use;
     const Lock lock(g_lock);
     Tracing& t = tracing();
     if (g_is_over.load(std::memory_order_acquire)) return ENOTSUP;
@@ -811,6 +814,7 @@ void prepare_cuda_tracing(const std::string& folder) noexcept {
   try {
     Config config;
     if (read_config(folder + "/agent.conf", config) != 0 || !config.cuda.is_on) return;
+    const CuptiUse use;
     const Lock lock(g_lock);
     Tracing& t = tracing();
     std::string other;
@@ -829,6 +833,7 @@ void end_cuda_tracing() noexcept {
   end_watching();
   end_counting(false);
   end_sampling(false);
+  const CuptiUse use;
   const Lock lock(g_lock);
   Tracing& t = tracing();
   if (!t.is_begun || g_is_over.load(std::memory_order_acquire)) return;
@@ -852,14 +857,13 @@ void end_cuda_tracing() noexcept {
 void follow_recording_state() noexcept {
   if (!is_traced()) return;
   // Whoever ends tracing has the lock while CUPTI may wait for callbacks, such as this may be.
-  const timespec until = in_ns(read_clock_ns(CLOCK_REALTIME) + kPatienceNs);
-  if (pthread_mutex_timedlock(&g_lock, &until) != 0) return;
+  const TimedLock lock(g_lock, kPatienceNs);
+  if (!lock) return;
   Tracing& t = tracing();
   if (t.is_begun && !g_is_over.load(std::memory_order_acquire)) {
     set_recording(t, !t.is_drained && is_wanted_now(t.session));
     follow_calls(t);
   }
-  pthread_mutex_unlock(&g_lock);
 }
 
 namespace {
