@@ -602,9 +602,9 @@ bool is_cuda_prepared() noexcept { return g_is_prepared.load(); }
 void end_cuda_tracing() noexcept {
   if (!is_traced() || g_is_over.load(std::memory_order_acquire)) return;
   end_watching();
+  const CuptiUse use;
   end_counting(false);
   end_sampling(false);
-  const CuptiUse use;
   const Lock lock(g_lock);
   Tracing& t = tracing();
   if (!t.is_begun || g_is_over.load(std::memory_order_acquire)) return;
