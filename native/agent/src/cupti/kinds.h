@@ -15,11 +15,11 @@ namespace warpline::agent {
 
 constexpr std::uint32_t kCollectsFaults = raw::kCollectsCpuFaults | raw::kCollectsGpuFaults;
 
-// One thread at a time, but for what is said to be for any thread.
+// One thread at a time, except where any thread is allowed.
 class RecordKinds {
  public:
-  // Takes up what a recording asks for; nothing is turned on yet. The library stays where it is. It is late when the
-  // program may have made graphs before.
+  // Chooses the kinds that a recording asks for; nothing is turned on yet. The library must outlive this. A recording
+  // is late if the program may have made graphs before.
   void choose(const CuptiLibrary& library, const CudaConfig& config, bool is_late) noexcept;
 
   // Bits of CudaCollects: what is asked for. Any thread.
@@ -40,7 +40,7 @@ class RecordKinds {
   bool traces_graphs() const noexcept { return traces_graphs_; }
   void end_graphs() noexcept;
 
-  // Whether records of the kind come also while nothing is recorded, as it cannot be turned off.
+  // Whether the kind stays on while nothing is recorded, because it cannot safely be turned off.
   bool keeps_on(cupti::Kind kind) const noexcept;
 
  private:

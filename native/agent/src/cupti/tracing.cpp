@@ -58,7 +58,7 @@ struct Tracing {
   bool records_calls = false;         // callbacks that are on, with the next
   WatchedCalls watched;
   bool is_watcher_running = false;
-  RecordKinds kinds;                  // which of them do not say whether they are on
+  RecordKinds kinds;                  // on while is_recording, but for those that stay on
   bool can_detach = false;
   std::int64_t detach_ns = 0;         // minimum expected pause for a detach; 0: never
   bool is_worn = false;               // kinds have been on since CUPTI was set up
@@ -475,7 +475,7 @@ void settle_graph_level(const Tracing& t, CudaConfig& config, bool is_late) {
   }
 }
 
-// See RecordKinds.
+// See RecordKinds::is_left_out.
 void tell_left_out(const CudaConfig& config, bool is_late) {
   if (!is_late || !config.copies || active_devices() < 2) return;
   note(raw::CudaNote::kDoubt,

@@ -20,7 +20,7 @@ void after_fork() {
   t_fork_holds_lock = false;
 }
 
-// The child does not trace, but its exit must not meet a lock of its parent's.
+// The child does not trace, but must not meet its parent's lock when it exits.
 void begin_fork() {
   t_fork_holds_lock = false;
   g_use_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;

@@ -5,10 +5,10 @@
 
 namespace warpline::agent {
 
-// A use of CUPTI that the program does not know of. A fork waits until it is over: else its child could find a lock of
-// CUPTI's that nobody will release, and wait for it in its own CUDA API calls or at its exit. Uses may be nested; one
-// waits for that of another thread, which comes before every other lock of tracing. Neither waits for long: CUPTI may
-// itself wait for the thread that does. Not from within a callback.
+// Held while a thread of the agent's own is in CUPTI. A fork waits for its end: otherwise the child could inherit a
+// CUPTI lock that nobody will release, and hang in a CUDA API call or at exit. Uses may be nested. A use waits for one
+// in another thread, and is taken before every other lock of tracing. Both waits are limited, because CUPTI may itself
+// wait for the thread that waits here. Not from within a callback.
 class CuptiUse {
  public:
   CuptiUse() noexcept;
